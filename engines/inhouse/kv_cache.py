@@ -1,0 +1,53 @@
+"""Keys and values of every token read so far, in blocks that the scheduler hands out.
+
+One tensor per layer, [kv_blocks, block_tokens, 2 * kv_heads, head_dim]: the keys of a token and,
+right behind them, its values, so that both are written in one move and gathered in one move. A slot
+is a token's place: block * block_tokens + offset. A sequence's slots follow its block list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from engines.inhouse.llama_config import LlamaConfig
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSize:
+    """How many tokens the cache has room for."""
+
+    kv_blocks: int
+    block_tokens: int
+
+
+class KvCache:
+    """The tensors, written by slot and read by block. Starts as zeros: a NaN would spread."""
+
+    def __init__(
+        self, config: LlamaConfig, size: CacheSize, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        self.block_tokens = size.block_tokens
+        shape = (size.kv_blocks, size.block_tokens, 2 * config.kv_heads, config.head_dim)
+        self._layers = [
+            torch.zeros(shape, dtype=dtype, device=device) for _ in range(config.layers)
+        ]
+
+    def slots(self, blocks: tuple[int, ...], first: int, count: int) -> list[int]:
+        """The slots of positions `first` to `first + count` of the sequence that owns `blocks`."""
+        size = self.block_tokens
+        return [blocks[p // size] * size + p % size for p in range(first, first + count)]
+
+    def write(self, layer: int, slots: torch.Tensor, kv: torch.Tensor) -> None:
+        """Store `kv` [tokens, 2 * kv_heads, head_dim] in `slots` [tokens]."""
+        self._layers[layer].flatten(0, 1).index_copy_(0, slots, kv)
+
+    def gather(self, layer: int, blocks: torch.Tensor) -> torch.Tensor:
+        """The tokens of `blocks` [rows, blocks] as [rows, tokens, 2 * kv_heads, head_dim]."""
+        return self._layers[layer].index_select(0, blocks.flatten()).unflatten(0, blocks.shape).flatten(1, 2)
+
+
+def bytes_per_token(config: LlamaConfig, dtype: torch.dtype) -> int:
+    """What the keys and values of one token take, over all layers."""
+    return config.layers * 2 * config.kv_heads * config.head_dim * dtype.itemsize

@@ -1,0 +1,219 @@
+"""Every metric: its name, unit, which way is better, its definition, and the function that is it.
+
+Each has one definition, which is the one in METRICS. A metric that a run cannot support is
+Unmeasured, with the reason, and never 0.
+
+Two rules hold for all latencies. They count from the instant a request was due, in an open loop,
+and from the instant it was sent, in a closed one. A failed request ranks as +inf in percentiles;
+one that was cancelled, or had not ended, has no latency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+
+from harness.analyzer import measures
+from harness.analyzer.frame import RunFrame
+from harness.analyzer.measures import Unmeasured
+from harness.core.errors import UsageError
+
+
+class Better(StrEnum):
+    """Which of two values of a metric is the better one."""
+
+    LOWER = "lower"
+    HIGHER = "higher"
+    NEITHER = "neither"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric. `title` is how it is said beside a ratio; `definition` is one sentence."""
+
+    name: str
+    title: str
+    unit: str
+    better: Better
+    definition: str
+    function: Callable[[RunFrame], float | Unmeasured]
+
+
+def find_metric(name: str) -> Metric:
+    """The metric called `name`. Raises UsageError, listing those that exist, when there is none."""
+    for metric in METRICS:
+        if metric.name == name:
+            return metric
+    names = ", ".join(metric.name for metric in METRICS)
+    msg = f"there is no metric {name!r}; the metrics are {names}"
+    raise UsageError(msg)
+
+
+def _percentiles(
+    name: str, title: str, definition: str, function: Callable[..., float | Unmeasured]
+) -> tuple[Metric, ...]:
+    return tuple(
+        Metric(
+            f"{name}_p{percent}",
+            f"{title} p{percent}",
+            "s",
+            Better.LOWER,
+            f"Percentile {percent} of {definition}.",
+            partial(function, percent=percent),
+        )
+        for percent in (50, 90, 99)
+    )
+
+
+def _latencies(name: str, title: str, definition: str) -> tuple[Metric, ...]:
+    """Percentiles over all requests, and the mean and maximum of those that ended well.
+
+    The last two have no floor, so that a small run shows something.
+    """
+    well = f"{definition}, of the requests that ended well"
+    return (
+        *_percentiles(name, title, definition, partial(measures.request_percentile, column=name)),
+        Metric(
+            f"{name}_mean",
+            f"mean {title}",
+            "s",
+            Better.LOWER,
+            f"Mean of {well}.",
+            partial(measures.request_mean, column=name),
+        ),
+        Metric(
+            f"{name}_max",
+            f"longest {title}",
+            "s",
+            Better.LOWER,
+            f"Maximum of {well}.",
+            partial(measures.request_max, column=name),
+        ),
+    )
+
+
+METRICS: tuple[Metric, ...] = (
+    Metric(
+        "output_tok_s",
+        "output tok/s",
+        "tok/s",
+        Better.HIGHER,
+        "Output tokens of requests that did not fail, over the makespan; under a Poisson load "
+        "those received from the first due instant until the last, over the time between them.",
+        measures.output_tok_s,
+    ),
+    Metric(
+        "request_s",
+        "requests/s",
+        "req/s",
+        Better.HIGHER,
+        "Requests that ended well with a token, over the makespan; under a Poisson load those "
+        "that ended from the first due instant until the last, over the time between them.",
+        measures.request_s,
+    ),
+    Metric(
+        "makespan_s",
+        "makespan",
+        "s",
+        Better.LOWER,
+        "Time from the first request due, or sent in a closed loop, to the last token of any.",
+        measures.makespan_s,
+    ),
+    *_latencies("ttft_s", "TTFT", "the time to a request's first token"),
+    *_latencies(
+        "tpot_s",
+        "TPOT",
+        "a request's time from first to last token over its output tokens less one, each request "
+        "weighing the same",
+    ),
+    *_latencies("e2e_s", "end-to-end latency", "the time to a request's last token"),
+    *_percentiles(
+        "inter_chunk_s",
+        "inter-chunk gap",
+        "the gaps between token events of one request, pooled over the requests that ended well, "
+        "each gap weighing the same",
+        measures.gap_percentile,
+    ),
+    Metric(
+        "send_lag_s_p99",
+        "send lag p99",
+        "s",
+        Better.LOWER,
+        "Percentile 99 of how much later than due a request was sent (open loop only).",
+        partial(measures.send_lag, function=measures.request_percentile, percent=99),
+    ),
+    Metric(
+        "send_lag_s_max",
+        "longest send lag",
+        "s",
+        Better.LOWER,
+        "Maximum of how much later than due a request was sent (open loop only).",
+        partial(measures.send_lag, function=measures.request_max),
+    ),
+    Metric(
+        "failure_rate",
+        "failure rate",
+        "share",
+        Better.LOWER,
+        "Requests that failed, over requests sent.",
+        measures.failure_rate,
+    ),
+    Metric(
+        "output_tokens",
+        "output tokens",
+        "tokens",
+        Better.NEITHER,
+        "Output tokens received by the requests that did not fail.",
+        partial(measures.token_sum, column="output_tokens"),
+    ),
+    Metric(
+        "prompt_tokens",
+        "prompt tokens",
+        "tokens",
+        Better.NEITHER,
+        "Prompt tokens of the requests that did not fail, as the engine counts them.",
+        partial(measures.token_sum, column="prompt_tokens"),
+    ),
+    Metric(
+        "busy_share",
+        "busy slots",
+        "share",
+        Better.HIGHER,
+        "Slot-steps in which a slot produced a token, over all slot-steps.",
+        partial(measures.from_steps, function=lambda totals: totals.busy_share),
+    ),
+    Metric(
+        "padding_share",
+        "padded slots",
+        "share",
+        Better.LOWER,
+        "Slot-steps in which a slot was held by a request that had ended, over all slot-steps.",
+        partial(measures.from_steps, function=lambda totals: totals.padding_share),
+    ),
+    Metric(
+        "prefill_s",
+        "prefill time",
+        "s",
+        Better.LOWER,
+        "Time inside the engine's steps that went to reading prompts.",
+        partial(measures.from_steps, function=lambda totals: totals.prefill_s),
+    ),
+    Metric(
+        "decode_s",
+        "decode time",
+        "s",
+        Better.LOWER,
+        "Time inside the engine's steps that went to decoding.",
+        partial(measures.from_steps, function=lambda totals: totals.decode_s),
+    ),
+    Metric(
+        "decode_output_tok_s",
+        "decode tok/s",
+        "tok/s",
+        Better.HIGHER,
+        "Tokens produced by decoding, over the time inside steps that went to decoding.",
+        partial(measures.from_steps, function=measures.decode_output_tok_s),
+    ),
+)

@@ -1,0 +1,84 @@
+"""One run in numbers: the metrics, what the steps say, the validity checks and the cautions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from harness.core.cautions import Caution
+from harness.core.manifest import RunManifest
+
+
+class CheckVerdict(StrEnum):
+    """What one validity check says. SKIPPED: the run holds nothing to check."""
+
+    PASS = "pass"
+    WARN = "warn"
+    INVALID = "invalid"
+    SKIPPED = "skipped"
+
+
+class Validity(StrEnum):
+    """The worst that the checks of a run say."""
+
+    VALID = "VALID"
+    WARN = "WARN"
+    INVALID = "INVALID"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One validity check: its id (V01 ...), what was seen, what was allowed, and the verdict."""
+
+    id: str
+    title: str
+    value: str
+    limit: str
+    verdict: CheckVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class MetricValue:
+    """The value of one metric of `metrics.METRICS`, or None with the reason."""
+
+    metric: str
+    value: float | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepTotals:
+    """What the step log adds up to, over the steps of the measured part of a run.
+
+    Shares are of slot-steps, that is of slots times steps: `busy` + `padding` + `empty` = 1.
+    Seconds are time inside the engine's steps, split as the engine timed them; `other_s` is the
+    rest of the steps. Tokens: `prefill_tokens` and `decode_tokens` are useful ones.
+    """
+
+    steps: int
+    slots: int
+    busy_share: float
+    padding_share: float
+    empty_share: float
+    prefill_s: float
+    decode_s: float
+    other_s: float
+    prefill_tokens: int
+    prefill_padding_tokens: int
+    decode_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One run in numbers."""
+
+    manifest: RunManifest
+    validity: Validity
+    checks: tuple[Check, ...]
+    values: tuple[MetricValue, ...]
+    steps: StepTotals | None
+    cautions: tuple[Caution, ...]
+
+    def value(self, metric: str) -> float | None:
+        """The value of `metric`, None when it was not measured. Raises KeyError when unknown."""
+        return next(v.value for v in self.values if v.metric == metric)

@@ -1,0 +1,404 @@
+"""Words on a command line to frozen plans; no logic. The top of the program: nobody imports it.
+
+Exit codes: 0 ok, 1 FAIL, 2 usage, 3 INCONCLUSIVE, 4 INVALID or NOT_COMPARABLE, 5 internal error,
+130 and 143 when interrupted. Commands are imported when they are called, so that help is quick.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from harness.core.errors import BatchmarkError, ExitCode
+from harness.core.plan import RunFlags, ServeFlags, SimulateFlags, parse_load
+
+app = typer.Typer(
+    name="batchmark",
+    help='Compare LLM inference engines; no number without its "compared to what".',
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+model_app = typer.Typer(no_args_is_help=True, help="Get models that can be measured offline.")
+baseline_app = typer.Typer(no_args_is_help=True, help="Name runs to compare against.")
+workload_app = typer.Typer(no_args_is_help=True, help="See what is sent, and when.")
+app.add_typer(model_app, name="model")
+app.add_typer(baseline_app, name="baseline")
+app.add_typer(workload_app, name="workload")
+
+BASELINES = Path(".batchmark/baselines")
+DEFAULT_MODEL = "smollm2-135m"
+
+Model = Annotated[
+    str, typer.Option("--model", help="A fetched model's name, a GGUF file, or a model folder.")
+]
+Slots = Annotated[int, typer.Option(help="Requests that the engine runs at once.")]
+Dtype = Annotated[str, typer.Option(help="bfloat16 or float32.")]
+Threads = Annotated[int | None, typer.Option(help="CPU threads of the engine; all by default.")]
+PadPrompts = Annotated[
+    bool, typer.Option(help="Whether batch policies pad prompts to the longest of their batch.")
+]
+WindowMs = Annotated[
+    float | None,
+    typer.Option("--batch-window-ms", help="How long static and dynamic wait for a full batch."),
+]
+Backlog = Annotated[bool, typer.Option("--backlog", help="All requests are due at once.")]
+Rate = Annotated[float | None, typer.Option("--rate", help="Poisson arrivals, requests a second.")]
+Seed = Annotated[
+    int | None, typer.Option(help="Prompts and due times; a fresh one by default, always printed.")
+]
+Baselines = Annotated[Path, typer.Option("--baselines", help="Where named baselines are kept.")]
+
+
+@app.command()
+def run(
+    workload: Annotated[str, typer.Argument(help="A workload's name, or a TOML file.")],
+    engine: Annotated[str, typer.Option(help="The engine to launch and measure.")] = "inhouse",
+    policy: Annotated[
+        str, typer.Option(help="Batching policies, separated by commas.")
+    ] = "continuous",
+    model: Model = DEFAULT_MODEL,
+    slots: Slots = 8,
+    dtype: Dtype = "bfloat16",
+    threads: Threads = None,
+    pad_prompts: PadPrompts = True,
+    batch_window_ms: WindowMs = None,
+    repeat_mix: Annotated[int, typer.Option(help="How often the mix is sent.")] = 1,
+    backlog: Backlog = False,
+    concurrency: Annotated[
+        int | None, typer.Option(help="Closed loop: requests in flight at most.")
+    ] = None,
+    rate: Rate = None,
+    seed: Seed = None,
+    repeats: Annotated[int, typer.Option(help="Runs of each engine; 3 give intervals.")] = 1,
+    warmup: Annotated[
+        int | None, typer.Option(help="Requests sent before measuring; a batch by default.")
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="A policy of this run, as inhouse-static, or a saved name.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="A new folder; runs/<time> by default.")] = None,
+    deadline_s: Annotated[float | None, typer.Option(help="End each run after this long.")] = None,
+    port: Annotated[int | None, typer.Option(help="The server's port; any free one.")] = None,
+    baselines: Baselines = BASELINES,
+) -> None:
+    """Launch an engine, measure it on a workload, and compare it with a named baseline."""
+
+    def body() -> ExitCode:
+        from harness.commands import run as command
+
+        flags = RunFlags(
+            workload=workload,
+            engine=engine,
+            policies=policy,
+            model=model,
+            slots=slots,
+            dtype=dtype,
+            threads=threads,
+            pad_prompts=pad_prompts,
+            batch_window_ms=batch_window_ms,
+            repeat_mix=repeat_mix,
+            backlog=backlog,
+            concurrency=concurrency,
+            rate_rps=rate,
+            seed=seed,
+            repeats=repeats,
+            warmup_requests=warmup,
+            baseline=baseline,
+            out=out,
+            deadline_s=deadline_s,
+            port=port,
+        )
+        return command.run(flags, baselines, tuple(sys.argv[1:]), tool_version())
+
+    _finish(body)
+
+
+@app.command()
+def serve(
+    model: Model = DEFAULT_MODEL,
+    policy: Annotated[str, typer.Option(help="static, dynamic or continuous.")] = "continuous",
+    slots: Slots = 8,
+    dtype: Dtype = "bfloat16",
+    threads: Threads = None,
+    pad_prompts: PadPrompts = True,
+    batch_window_ms: WindowMs = None,
+    kv_tokens: Annotated[int | None, typer.Option(help="Tokens that the KV cache holds.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; cuda when present.")] = None,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8000,
+    step_log: Annotated[Path | None, typer.Option(help="Append a line per step here.")] = None,
+    until_stdin_closes: Annotated[
+        bool, typer.Option("--until-stdin-closes", help="End when standard input closes.")
+    ] = False,
+) -> None:
+    """Serve a model with the in-house engine, as an OpenAI-compatible server."""
+
+    def body() -> ExitCode:
+        from harness.commands import serve as command
+
+        flags = ServeFlags(
+            model=model,
+            policy=policy,
+            slots=slots,
+            dtype=dtype,
+            threads=threads,
+            pad_prompts=pad_prompts,
+            batch_window_ms=batch_window_ms,
+            kv_tokens=kv_tokens,
+            device=device,
+            host=host,
+            port=port,
+            step_log=step_log,
+            until_stdin_closes=until_stdin_closes,
+        )
+        return command.serve(flags, tool_version())
+
+    _finish(body)
+
+
+@app.command()
+def simulate(
+    workload: Annotated[str, typer.Argument(help="A workload's name, or a TOML file.")],
+    policy: Annotated[str, typer.Option(help="static, dynamic or continuous.")] = "continuous",
+    slots: Slots = 8,
+    step_ms: Annotated[float, typer.Option(help="Fixed time of a step.")] = 25.0,
+    prefill_ms_per_token: Annotated[
+        float, typer.Option(help="Time that each prompt token adds to its step.")
+    ] = 0.0,
+    pad_prompts: PadPrompts = True,
+    batch_window_ms: WindowMs = None,
+    repeat_mix: Annotated[
+        int | None, typer.Option(help="Send the mix this often, and run to completion.")
+    ] = None,
+    backlog: Annotated[
+        bool, typer.Option("--backlog", help="The mix over and over, for a fixed window.")
+    ] = False,
+    window_ms: Annotated[
+        float | None, typer.Option(help="The window; one static batch of the mix by default.")
+    ] = None,
+    rate: Rate = None,
+    seed: Annotated[int, typer.Option(help="Seed of the Poisson arrivals.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Run the scheduler in virtual time, and compare the policy with static batching."""
+
+    def body() -> ExitCode:
+        from harness.commands import simulate as command
+
+        flags = SimulateFlags(
+            workload=workload,
+            policy=policy,
+            slots=slots,
+            step_ms=step_ms,
+            prefill_ms_per_token=prefill_ms_per_token,
+            pad_prompts=pad_prompts,
+            batch_window_ms=batch_window_ms,
+            repeat_mix=repeat_mix,
+            backlog=backlog,
+            window_ms=window_ms,
+            rate_rps=rate,
+            seed=seed,
+        )
+        return command.simulate_policy(flags, as_json=as_json)
+
+    _finish(body)
+
+
+@app.command()
+def compare(
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    baseline: Annotated[str, typer.Option(help="A saved baseline's name, or a run folder.")],
+    baselines: Baselines = BASELINES,
+) -> None:
+    """Compare a run with a named baseline; refused when the two are not alike."""
+
+    def body() -> ExitCode:
+        from harness.commands import compare as command
+
+        return command.compare_run(run_folder, baseline, baselines)
+
+    _finish(body)
+
+
+@app.command()
+def show(
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+) -> None:
+    """Print what a run measured: validity first, then every metric."""
+
+    def body() -> ExitCode:
+        from harness.commands import show as command
+
+        return command.show(run_folder)
+
+    _finish(body)
+
+
+@app.command()
+def report(
+    run_folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    baseline: Annotated[
+        str | None, typer.Option(help="Which to compare with: a run's engine name, or a saved one.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path(
+        "report.html"
+    ),
+    baselines: Baselines = BASELINES,
+) -> None:
+    """Write a self-contained HTML report of one or more runs."""
+
+    def body() -> ExitCode:
+        from harness.commands import report as command
+
+        return command.report(tuple(run_folders), baseline, out, baselines)
+
+    _finish(body)
+
+
+@model_app.command("fetch")
+def model_fetch(
+    name: Annotated[str, typer.Argument(help="A model's name; see `batchmark model list`.")],
+) -> None:
+    """Download a model into the cache, and check it."""
+
+    def body() -> ExitCode:
+        from harness.commands import model as command
+
+        return command.fetch(name)
+
+    _finish(body)
+
+
+@model_app.command("list")
+def model_list() -> None:
+    """List the models that can be fetched, and whether they are."""
+
+    def body() -> ExitCode:
+        from harness.commands import model as command
+
+        return command.list_models()
+
+    _finish(body)
+
+
+@baseline_app.command("save")
+def baseline_save(
+    name: Annotated[str, typer.Argument(help="Letters, digits, '.', '_' and '-'.")],
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    replace: Annotated[bool, typer.Option("--replace", help="Replace one of that name.")] = False,
+    baselines: Baselines = BASELINES,
+) -> None:
+    """Keep a run, with its raw records, under a name to compare against."""
+
+    def body() -> ExitCode:
+        from harness.commands import baseline as command
+
+        return command.save(name, run_folder, baselines, replace=replace)
+
+    _finish(body)
+
+
+@baseline_app.command("list")
+def baseline_list(baselines: Baselines = BASELINES) -> None:
+    """List the saved baselines."""
+
+    def body() -> ExitCode:
+        from harness.commands import baseline as command
+
+        return command.list_saved(baselines)
+
+    _finish(body)
+
+
+@workload_app.command("list")
+def workload_list() -> None:
+    """List the workloads that ship with batchmark."""
+
+    def body() -> ExitCode:
+        from harness.commands import workload as command
+
+        return command.list_workloads()
+
+    _finish(body)
+
+
+@workload_app.command("show")
+def workload_show(
+    name: Annotated[str, typer.Argument(help="A workload's name, or a TOML file.")],
+    seed: Annotated[int, typer.Option(help="Prompts and due times.")] = 0,
+    repeat_mix: Annotated[int, typer.Option(help="How often the mix is sent.")] = 1,
+    backlog: Backlog = False,
+    concurrency: Annotated[
+        int | None, typer.Option(help="Closed loop: requests in flight at most.")
+    ] = None,
+    rate: Rate = None,
+) -> None:
+    """Show what a workload sends, and the digests of it."""
+
+    def body() -> ExitCode:
+        from harness.commands import workload as command
+
+        load = parse_load(concurrency, rate, backlog=backlog)
+        return command.show(name, load, repeat_mix, seed)
+
+    _finish(body)
+
+
+def tool_version() -> str:
+    """The installed version of batchmark."""
+    try:
+        return version("batchmark")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"batchmark {tool_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _top(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print it.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _finish(body: Callable[[], ExitCode]) -> NoReturn:
+    """Run a command and leave with its exit code; an error is a line, only a bug is a traceback."""
+    try:
+        code = body()
+    except BatchmarkError as error:
+        typer.echo(f"error: {error}", err=True)
+        code = error.exit_code
+    except KeyboardInterrupt:
+        typer.echo("interrupted", err=True)
+        code = ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output has gone; there is nobody left to tell
+        code = ExitCode.OK
+    except Exception:  # noqa: BLE001 - the outermost door: a crash must not look like a verdict
+        traceback.print_exc()
+        typer.echo("internal error: this is a fault of batchmark, please report it", err=True)
+        code = ExitCode.INTERNAL
+    raise typer.Exit(int(code))
+
+
+def main() -> None:
+    """The `batchmark` program."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""`batchmark run`: launch each engine, measure it, compare, report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from engines.registry import open_engine
+from harness import console
+from harness.commands.judging import compare_all, keep_summary, read_reported, simulated_twins
+from harness.core.clock import MonotonicClock, utc_now
+from harness.core.engine import EngineSpec
+from harness.core.errors import BatchmarkError, ExitCode
+from harness.core.manifest import RunStatus
+from harness.core.plan import RunFlags, RunPlan, plan_run
+from harness.core.rundir import create_folder, write_json
+from harness.gate.baseline import load_baseline
+from harness.loadgen.interruption import Interruption
+from harness.loadgen.lifecycle import RunContext, run_engine
+from harness.loadgen.machine import machine_facts
+from harness.loadgen.session import Progress
+from reports.page import write_report
+from workloads.catalog import WorkloadSpec, build_warmup, build_workload, load_spec
+
+COMPARISON = "comparison.json"
+REPORT = "report.html"
+
+
+def run(flags: RunFlags, store: Path, command: tuple[str, ...], version: str) -> ExitCode:
+    """Measure, then judge what was measured, whatever ended the measuring."""
+    plan = plan_run(flags, utc_now())
+    spec = load_spec(plan.workload)
+    _check_before_measuring(plan, store)
+    create_folder(plan.folder)
+    console.print_plan(plan)
+    interruption = Interruption()
+    failure = interruption.run(_measure_all(plan, spec, command, version))
+    _judge(plan, store)
+    if interruption.exit_code is not None:
+        console.print_error(f"interrupted; what was measured is in {plan.folder}")
+        return interruption.exit_code
+    if failure is not None:
+        console.print_error(failure)
+        return ExitCode.INVALID
+    return ExitCode.OK
+
+
+def _check_before_measuring(plan: RunPlan, store: Path) -> None:
+    """Raise UsageError for what can be known to be wrong before an engine is started."""
+    for engine_spec in plan.engines:
+        open_engine(engine_spec, plan.folder, MonotonicClock())
+    if plan.baseline is not None and not plan.is_baseline_measured:
+        load_baseline(store, plan.baseline)
+
+
+async def _measure_all(
+    plan: RunPlan, spec: WorkloadSpec, command: tuple[str, ...], version: str
+) -> str | None:
+    """Run every engine `repeats` times; returns why it stopped early, or None.
+
+    Repeat i sends the same bytes to every engine (seed + i), in reverse order every other time, so
+    that a slow drift of the machine weighs on all alike.
+    """
+    clock, machine = MonotonicClock(), machine_facts()
+    for repeat, engine_spec, folder in _schedule(plan):
+        workload = build_workload(spec, plan.load, plan.repeat_mix, plan.seed + repeat)
+        warmup = build_warmup(spec, plan.warmup_requests, plan.seed + repeat)
+        create_folder(folder)
+        engine = open_engine(engine_spec, folder, clock)
+        with console.RunProgress(folder.name, workload.output_tokens) as progress:
+            context = RunContext(
+                tool_version=version,
+                command=command,
+                machine=machine,
+                clock=clock,
+                on_stage=progress.stage,
+                on_progress=_show(progress),
+                deadline_s=plan.deadline_s,
+            )
+            try:
+                manifest = await run_engine(engine, workload, warmup, folder, context)
+            except BatchmarkError as error:
+                return f"{folder.name}: {error}"
+        if manifest.status is not RunStatus.COMPLETE:
+            return f"{folder.name}: {manifest.failure}"
+    return None
+
+
+def _show(progress: console.RunProgress) -> Callable[[Progress], None]:
+    return lambda now: progress.update(now.counts, now.events, now.elapsed_s)
+
+
+def _schedule(plan: RunPlan) -> Iterator[tuple[int, EngineSpec, Path]]:
+    for repeat in range(plan.repeats):
+        for spec in plan.engines if repeat % 2 == 0 else reversed(plan.engines):
+            name = spec.name if plan.repeats == 1 else f"{spec.name}-{repeat + 1}"
+            yield repeat, spec, plan.folder / name
+
+
+def _judge(plan: RunPlan, store: Path) -> None:
+    """Summarise, compare and report the runs that are there and measured anything."""
+    folders = [folder for _, _, folder in _schedule(plan) if folder.exists()]
+    runs = [run for run in map(read_reported, folders) if run.folder.requests]
+    for run in runs:
+        keep_summary(run)
+        console.print_summary(run.summary)
+    whole = [r for r in runs if r.folder.manifest.status is RunStatus.COMPLETE]
+    names = {r.folder.manifest.engine.name for r in whole}
+    can_compare = not plan.is_baseline_measured or plan.baseline in names
+    tables = compare_all(whole, plan.baseline, store) if can_compare else ()
+    write_json(plan.folder / COMPARISON, list(tables))
+    for table in tables:
+        console.print_comparison(table)
+    if runs:
+        twins = simulated_twins(whole)
+        console.print_time_split([run.summary for run in runs], twins)
+        of_runs = (caution for run in runs for caution in run.summary.cautions)
+        of_tables = (caution for table in tables for caution in table.cautions)
+        console.print_cautions([*of_runs, *of_tables])
+        write_report(plan.folder / REPORT, runs, tables, twins)
+        console.print_line(f"report: {plan.folder / REPORT}")

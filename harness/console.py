@@ -1,0 +1,293 @@
+"""What the terminal shows: tables, one-line errors, live progress. The only user of rich.
+
+Nothing here is parsed as markup, so a name in square brackets is a name. Each function writes to
+the present standard output, or to the console it is given. Where that is no terminal, tables may
+be as wide as PIPED_COLUMNS, so that a row stays one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table as Grid
+from rich.text import Text
+
+from harness.analyzer.summary import StepTotals, Summary
+from harness.core.cautions import Caution
+from harness.core.manifest import Counts, RunManifest
+from harness.core.plan import RunPlan
+from harness.gate import formatting, tables
+from harness.gate.baseline import Baseline
+from harness.gate.cells import Align, Cell, Column, Table, Tone
+from harness.gate.comparison import ComparisonTable, context_of, phrase
+
+REFRESH_EVERY_S = 0.25
+RUNS_SIDE_BY_SIDE = 3
+PIPED_COLUMNS = 200
+_NAME_CHARS = 28
+_HEADER_CHARS = 14
+_SIMULATED_TITLES = {
+    "elapsed_ms": "elapsed",
+    "output_tok_s": "output rate",
+    "padding_share": "padded slots",
+    "busy_share": "busy slots",
+    "ttft_ms_mean": "mean TTFT",
+    "e2e_ms_mean": "mean end-to-end latency",
+}
+_STYLES = {
+    Tone.PLAIN: "",
+    Tone.MUTED: "dim",
+    Tone.STRONG: "bold",
+    Tone.GOOD: "green",
+    Tone.WARN: "yellow",
+    Tone.BAD: "red",
+}
+
+
+def print_line(text: str, console: Console | None = None) -> None:
+    """Print `text` as it is, never broken into shorter lines."""
+    _out(console).print(Text(text), soft_wrap=True)
+
+
+def print_error(message: str, console: Console | None = None) -> None:
+    """Print `message` to standard error as one line that begins with `error:`."""
+    target = console or Console(stderr=True, highlight=False)
+    line = Text("error: ", style="bold red")
+    line.append(formatting.one_line(message, chars=4000), style="default not bold")
+    target.print(line, soft_wrap=True)
+
+
+def print_table(
+    title: str,
+    headers: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    console: Console | None = None,
+) -> None:
+    """Print `rows` of plain strings under `headers`; columns of numbers stand right."""
+    listed = [tuple(row) for row in rows]
+    columns = tuple(
+        Column(header, Align.RIGHT if _are_numbers(row[i] for row in listed) else Align.LEFT)
+        for i, header in enumerate(headers)
+    )
+    cells = tuple(tuple(Cell(text) for text in row) for row in listed)
+    draw(Table(title, columns, cells), console)
+
+
+def print_plan(plan: RunPlan, console: Console | None = None) -> None:
+    """Print what is about to be measured, the seed included, before anything is started."""
+    names = ", ".join(spec.name for spec in plan.engines)
+    runs = "1 run" if plan.repeats == 1 else f"{plan.repeats} runs"
+    work = f"{plan.workload} x{plan.repeat_mix} {plan.load}"
+    print_line(f"{work}, seed {plan.seed}: {runs} of {names}", console)
+    print_line(f"baseline: {plan.baseline or 'none, so no ratio will be given'}", console)
+    print_line(f"folder: {plan.folder}", console)
+
+
+def print_summary(summary: Summary, console: Console | None = None) -> None:
+    """Print one run: how far it may be trusted, its metrics, and its cautions."""
+    out = _out(console)
+    print_line(f"{summary.manifest.engine.name} ({context_of(summary.manifest)})", out)
+    for table in (
+        tables.validity_table([summary]),
+        tables.check_table([summary]),
+        tables.metric_table([summary]),
+    ):
+        draw(replace(table, title=""), out)
+    print_cautions(summary.cautions, out)
+
+
+def print_time_split(
+    summaries: Sequence[Summary],
+    simulated: Mapping[str, StepTotals],
+    console: Console | None = None,
+) -> None:
+    """Print where the time of each run went, and the padding that the simulator gives.
+
+    `simulated` is by engine name. Prints nothing when no run has a step log.
+    """
+    for first in range(0, len(summaries), RUNS_SIDE_BY_SIDE):
+        beside = summaries[first : first + RUNS_SIDE_BY_SIDE]
+        if any(summary.steps is not None for summary in beside):
+            draw(tables.time_table(beside, simulated), console)
+
+
+def print_comparison(table: ComparisonTable, console: Console | None = None) -> None:
+    """Print what a candidate is to its baseline: every metric, the cautions, the first ratio."""
+    out = _out(console)
+    drawn = tables.comparison_table(table)
+    print_line(f"{drawn.title} ({table.context})", out)
+    if table.factors:
+        print_line(f"what differs on purpose: {', '.join(table.factors)}", out)
+    draw(replace(drawn, title=""), out)
+    print_cautions(table.cautions, out)
+    headline = next((row for row in table.rows if row.ratio is not None), None)
+    if headline is not None:
+        said = f"{table.candidate_name}: {phrase(table, headline)}"
+        out.print(Text(said, style="bold"), soft_wrap=True)
+        print_line(tables.certainty(headline), out)
+
+
+def print_cautions(cautions: Sequence[Caution], console: Console | None = None) -> None:
+    """Print each caution once, with its remedy; nothing when there are none."""
+    out = _out(console)
+    for caution in dict.fromkeys(cautions):
+        line = Text(f"caution {caution.code}: ", style="yellow")
+        line.append(f"{caution.message}; {caution.remedy}", style="default")
+        out.print(line, soft_wrap=True)
+
+
+def print_runs(manifests: Sequence[RunManifest], console: Console | None = None) -> None:
+    """Print a list of runs."""
+    draw(tables.runs_table(manifests), console)
+
+
+def print_baselines(
+    baselines: Sequence[tuple[Baseline, RunManifest]], console: Console | None = None
+) -> None:
+    """Print a list of named baselines, each with the run behind it."""
+    if not baselines:
+        print_line("no baselines yet; save one with `batchmark baseline save NAME RUN`", console)
+        return
+    draw(tables.baseline_table(baselines), console)
+
+
+def print_simulation(
+    sides: Mapping[str, Mapping[str, float | None]],
+    policy: str,
+    ratio: float | None,
+    context: str,
+    console: Console | None = None,
+) -> None:
+    """Print the figures of simulated policies beside each other, and `policy`'s ratio to static.
+
+    `sides` maps a policy's name to its figures by name; `context` says what was simulated.
+    """
+    names = list(next(iter(sides.values())))
+    rows = [
+        (
+            _SIMULATED_TITLES.get(name, name.replace("_", " ")),
+            *(_simulated(name, side[name]) for side in sides.values()),
+        )
+        for name in names
+    ]
+    print_table(f"Simulated: {context}", ("figure", *sides), rows, console)
+    print_line(f"{formatting.ratio(ratio)} output tok/s, {policy} vs static ({context})", console)
+
+
+def draw(table: Table, console: Console | None = None) -> None:
+    """Print `table`, its title above and its notes below; nothing when it has no rows."""
+    if not table.rows:
+        return
+    out = _out(console)
+    if table.title:
+        out.print(Text(table.title, style="bold"), soft_wrap=True)
+    grid = Grid(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for column in table.columns:
+        grid.add_column(
+            _header(column.title),
+            justify=column.align.value,
+            overflow="fold",
+            no_wrap=column.is_id,
+        )
+    for row in table.rows:
+        grid.add_row(*(Text(cell.text, style=_STYLES[cell.tone]) for cell in row))
+    out.print(grid)
+    for note in table.notes:
+        out.print(Text(note, style="dim"), soft_wrap=True)
+    out.print()
+
+
+class RunProgress:
+    """One line on the terminal while a run is measured, and one that stays when it has ended.
+
+    Elsewhere than on a terminal only the line that stays is printed. No thread: the line changes
+    when `update` is called, at most four times a second of the run's own time.
+    """
+
+    def __init__(
+        self, name: str, output_tokens_expected: int, console: Console | None = None
+    ) -> None:
+        self._expected = output_tokens_expected
+        self._name = formatting.one_line(name, _NAME_CHARS)
+        self._out = _out(console)
+        self._live: Live | None = None
+        self._shown_s = -REFRESH_EVERY_S
+        self._last = ""
+
+    def __enter__(self) -> Self:
+        """Take the terminal's last line, if there is a terminal."""
+        if self._out.is_terminal and not self._out.is_dumb_terminal:
+            self._live = Live(console=self._out, auto_refresh=False, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Give the line back and print the one that stays."""
+        if self._live is not None:
+            self._live.stop()
+        if self._last:
+            print_line(self._last, self._out)
+
+    def stage(self, name: str) -> None:
+        """Show what is done before and after measuring, such as `starting`."""
+        self._show(f"{self._name}: {name}")
+
+    def update(self, counts: Counts, output_tokens: int, elapsed_s: float) -> None:
+        """Show how far the run is, `elapsed_s` after its start."""
+        done = f"{self._name}: {counts.ok} of {counts.planned} done, {counts.failed} failed"
+        rate = output_tokens / elapsed_s if elapsed_s > 0 else 0.0
+        speed = f"{formatting.significant(rate)} tok/s"
+        self._last = f"{done}, {speed}, {formatting.seconds(max(elapsed_s, 0.0))}"
+        if elapsed_s - self._shown_s >= REFRESH_EVERY_S:
+            self._shown_s = elapsed_s
+            left = _time_left(self._expected - output_tokens, rate)
+            self._show(f"{done}, {counts.in_flight} in flight, {speed}, {left} left")
+
+    def _show(self, line: str) -> None:
+        if self._live is not None:
+            self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
+
+
+def _time_left(tokens: int, rate: float) -> str:
+    if rate <= 0:
+        return "?"
+    minutes, seconds = divmod(round(max(tokens, 0) / rate), 60)
+    return f"{minutes}:{seconds:02d}"
+
+
+def _header(title: str) -> Text:
+    """`title`, broken after its hyphens when it is longer than the numbers below it."""
+    return Text(title.replace("-", "-\n") if len(title) > _HEADER_CHARS else title)
+
+
+def _simulated(name: str, value: float | None) -> str:
+    if name.endswith("_share"):
+        return formatting.share(value)
+    if name.endswith("_tok_s"):
+        return formatting.quantity(value, "tok/s")
+    if "_ms" in name:
+        return formatting.seconds(None if value is None else value / 1000)
+    return formatting.count(value)
+
+
+def _are_numbers(texts: Iterable[str]) -> bool:
+    return all(text[:1].isdigit() or text == formatting.NOT_MEASURED for text in texts)
+
+
+def _out(console: Console | None) -> Console:
+    if console is not None:
+        return console
+    present = Console(highlight=False)
+    if not present.is_terminal:
+        present.width = PIPED_COLUMNS
+    return present

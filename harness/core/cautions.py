@@ -1,0 +1,133 @@
+"""Every doubt that a result can carry, each with its remedy.
+
+A caution travels inside the result that it concerns, so that it is printed wherever the result is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """A doubt about a result: what is doubtful, and what would remove the doubt."""
+
+    code: str
+    message: str
+    remedy: str
+
+
+class Code(StrEnum):
+    """The cautions that exist. `TEXTS` holds the words of each."""
+
+    RUN_INTERRUPTED = "RUN_INTERRUPTED"
+    RUN_NOT_CLOSED = "RUN_NOT_CLOSED"
+    CUT_LAST_LINE = "CUT_LAST_LINE"
+    BAD_LINE = "BAD_LINE"
+    NO_STEP_LOG = "NO_STEP_LOG"
+    TOO_FEW_RUNS = "TOO_FEW_RUNS"
+    TOO_FEW_REQUESTS = "TOO_FEW_REQUESTS"
+    REQUESTS_FAILED = "REQUESTS_FAILED"
+    TOKEN_COUNTS_DIFFER = "TOKEN_COUNTS_DIFFER"
+    OUTPUT_NOT_AS_ASKED = "OUTPUT_NOT_AS_ASKED"
+    COALESCED_CHUNKS = "COALESCED_CHUNKS"
+    CLIENT_LAGGED = "CLIENT_LAGGED"
+    MORE_THAN_ONE_FACTOR = "MORE_THAN_ONE_FACTOR"
+    BASELINE_IS_OLD = "BASELINE_IS_OLD"
+    UNPAIRED_RUNS = "UNPAIRED_RUNS"
+    DIFFERENT_PROMPTS = "DIFFERENT_PROMPTS"
+    VIRTUAL_TIME = "VIRTUAL_TIME"
+    NOT_MEASURED = "NOT_MEASURED"
+    RUN_INVALID = "RUN_INVALID"
+    DIFFERENT_OUTPUT = "DIFFERENT_OUTPUT"
+
+
+TEXTS: dict[Code, tuple[str, str]] = {
+    Code.RUN_INTERRUPTED: (
+        "the run was interrupted: {sent} of {planned} requests had been sent",
+        "repeat the run and let it end",
+    ),
+    Code.RUN_NOT_CLOSED: (
+        "the run never wrote its end: the harness was killed, or is still running",
+        "repeat the run; the records shown are those written before",
+    ),
+    Code.CUT_LAST_LINE: (
+        "the last line of {file} is cut and was left out",
+        "repeat the run; the lines before it are whole",
+    ),
+    Code.BAD_LINE: (
+        "line {line} of {file} cannot be read and was left out",
+        "restore the file: run folders are not meant to be edited",
+    ),
+    Code.NO_STEP_LOG: (
+        "the engine wrote no step log, so occupancy and padding are not known",
+        "use an engine that logs its steps, such as inhouse",
+    ),
+    Code.TOO_FEW_RUNS: (
+        "{runs} run(s) on a side give no interval: the noise between runs is not known",
+        "repeat with --repeats 3 or more",
+    ),
+    Code.TOO_FEW_REQUESTS: (
+        "{requests} requests cannot support {percentile}; it needs {needed}",
+        "send at least {needed} requests, for example with a larger --repeat-mix",
+    ),
+    Code.REQUESTS_FAILED: (
+        "{failed} of {sent} requests failed; they rank as +inf in latency percentiles",
+        "read the errors in requests.jsonl, and engine.log",
+    ),
+    Code.TOKEN_COUNTS_DIFFER: (
+        "{requests} request(s) streamed another number of tokens than their usage says",
+        "count tokens by the engine's usage; look for a proxy or a parser that merges chunks",
+    ),
+    Code.OUTPUT_NOT_AS_ASKED: (
+        "{requests} request(s) returned another number of tokens than was asked for",
+        "make the engine ignore the end-of-sequence token, and check its context limit",
+    ),
+    Code.COALESCED_CHUNKS: (
+        "{share:.1%} of the reads carried more than one token",
+        "read inter-chunk gaps as gaps between chunks, not between tokens",
+    ),
+    Code.CLIENT_LAGGED: (
+        "the client sent late: p99 lag {lag_ms:.1f} ms",
+        "lower the rate, or leave the machine otherwise idle",
+    ),
+    Code.MORE_THAN_ONE_FACTOR: (
+        "more than one thing differs between the two sides: {factors}",
+        "change one factor at a time to learn what each is worth",
+    ),
+    Code.BASELINE_IS_OLD: (
+        "the baseline is {days} days old",
+        "measure the baseline again: machines, drivers and engines drift",
+    ),
+    Code.UNPAIRED_RUNS: (
+        "baseline and candidate were not run side by side, so drift is not controlled",
+        "run both in one command",
+    ),
+    Code.DIFFERENT_PROMPTS: (
+        "the two sides sent different prompts of the same shape (seeds {baseline} and {candidate})",
+        "give both runs the same --seed",
+    ),
+    Code.VIRTUAL_TIME: (
+        "these are simulated figures: time is virtual and the engine is a cost model",
+        "measure the engine itself for a real figure",
+    ),
+    Code.NOT_MEASURED: (
+        "{metric} was not measured: {reason}",
+        "see the definition of the metric",
+    ),
+    Code.RUN_INVALID: (
+        "run {run_id} of {name} is INVALID ({checks}), so a ratio with it proves nothing",
+        "remove the cause and repeat the run",
+    ),
+    Code.DIFFERENT_OUTPUT: (
+        "the sides received different amounts of output: {baseline:.0f} and {candidate:.0f} tokens",
+        "compare latencies per token only, or make both engines answer at the length asked",
+    ),
+}
+
+
+def caution(code: Code, **values: object) -> Caution:
+    """The caution `code` with its words filled in from `values`."""
+    message, remedy = TEXTS[code]
+    return Caution(code.value, message.format(**values), remedy.format(**values))

@@ -1,0 +1,134 @@
+"""All that must be equal, or explained, before two runs may be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from harness.core.engine import EngineFacts, EngineSpec
+from harness.core.record import Outcome
+from harness.core.workload import Load, Workload
+
+# History of the run folder's format:
+#   1  first version: manifest.json, requests.jsonl, steps.jsonl, engine.log
+SCHEMA_VERSION = 1
+
+
+class RunStatus(StrEnum):
+    """Where a run is in its life. `running` on disk with no process means it was killed."""
+
+    RUNNING = "running"
+    COMPLETE = "complete"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class MachineFacts:
+    """The machine that a run was made on, as far as it decides speed."""
+
+    cpu_model: str
+    cores: int
+    memory_gib: int
+    gpus: tuple[str, ...]
+    os: str
+    python: str
+
+    @property
+    def title(self) -> str:
+        """The machine in the words used beside a ratio, such as `2-core AMD EPYC`."""
+        gpus = "".join(f" + {gpu}" for gpu in self.gpus)
+        return f"{self.cores}-core {self.cpu_model}{gpus}"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadFacts:
+    """The workload of a run, without its prompts."""
+
+    name: str
+    title: str
+    seed: int
+    repeat_mix: int
+    load: Load
+    requests: int
+    prompt_tokens: int
+    output_tokens: int
+    digest: str
+    shape_digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many requests were planned and sent, and how those sent came out."""
+
+    planned: int = 0
+    sent: int = 0
+    ok: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    unfinished: int = 0
+
+    def with_outcome(self, outcome: Outcome) -> Counts:
+        """These counts, with one of the requests already in `sent` come out as `outcome`."""
+        values = {name: getattr(self, name) for name in self.__slots__}
+        values[outcome.value] += 1
+        return Counts(**values)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests sent that have not come out yet."""
+        return self.sent - self.ok - self.failed - self.cancelled - self.unfinished
+
+
+@dataclass(frozen=True, slots=True)
+class RunManifest:
+    """One run: what was measured, on what, with what, and how it went.
+
+    `start_ns` is the reading of the run's clock that all instants in requests.jsonl count from; the
+    step log holds absolute readings of the same clock. `clock` is `monotonic`, or `virtual` for a
+    simulated run. `created_utc` and `ended_utc` are labels.
+    """
+
+    run_id: str
+    status: RunStatus
+    created_utc: str
+    tool_version: str
+    command: tuple[str, ...]
+    clock: str
+    start_ns: int
+    engine: EngineSpec
+    workload: WorkloadFacts
+    machine: MachineFacts
+    facts: EngineFacts = field(default_factory=EngineFacts)
+    launch: tuple[str, ...] = ()
+    warmup_requests: int = 0
+    counts: Counts = field(default_factory=Counts)
+    ended_ns: int | None = None
+    ended_utc: str | None = None
+    failure: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def model_title(self) -> str:
+        """The model in the words used beside a ratio, such as `SmolLM2-135M bf16`."""
+        short = {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}
+        dtype = self.facts.dtype or self.engine.dtype
+        return f"{self.facts.model or self.engine.model} {short.get(dtype, dtype)}"
+
+
+def workload_facts(workload: Workload) -> WorkloadFacts:
+    """What the manifest keeps of `workload`."""
+    return WorkloadFacts(
+        name=workload.name,
+        title=workload.title,
+        seed=workload.seed,
+        repeat_mix=workload.repeat_mix,
+        load=workload.load,
+        requests=len(workload.arrivals),
+        prompt_tokens=workload.prompt_tokens,
+        output_tokens=workload.output_tokens,
+        digest=workload.digest,
+        shape_digest=workload.shape_digest,
+    )

@@ -1,0 +1,109 @@
+"""What was observed: of one request, and of one step of an engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Outcome(StrEnum):
+    """How a request that was sent came out. Each has exactly one."""
+
+    OK = "ok"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    UNFINISHED = "unfinished"
+
+
+class TokenSource(StrEnum):
+    """Where a token count comes from, best first."""
+
+    ENGINE_IDS = "engine_ids"
+    RUNNING_USAGE = "running_usage"
+    FINAL_USAGE = "final_usage"
+    CHUNKS = "chunks"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenEvent:
+    """One event of a stream that carried generated payload."""
+
+    received_ns: int
+    tokens: int | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestError:
+    """Why a request did not end well. `kind` is one of a small set; `message` is the server's."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a dialect read out of a capture: the tokens, the counts, and how it ended."""
+
+    events: tuple[TokenEvent, ...]
+    prompt_tokens: int | None
+    output_tokens: int | None
+    output_tokens_source: TokenSource | None
+    finish_reason: str | None
+    outcome: Outcome
+    error: RequestError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """Everything observed about one request. Instants are ns from the start of the run.
+
+    `events_ns[i]` is when the i-th event with generated payload was read, `events_tokens[i]` how
+    many tokens it carried (None: the engine does not say). `closed_ns` is the end of the stream,
+    which may lie after the last token.
+    """
+
+    index: int
+    label: str
+    due_ns: int
+    sent_ns: int
+    first_byte_ns: int | None
+    events_ns: tuple[int, ...]
+    events_tokens: tuple[int | None, ...]
+    closed_ns: int | None
+    prompt_tokens_asked: int
+    output_tokens_asked: int
+    prompt_tokens: int | None
+    output_tokens: int | None
+    output_tokens_source: TokenSource | None
+    finish_reason: str | None
+    outcome: Outcome
+    error: RequestError | None
+    http_status: int | None
+    bytes_received: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """One step of an engine that logs its steps. Instants are CLOCK_MONOTONIC, or virtual, ns.
+
+    Of `slots`, `running` produced a token in this step, `padded` were held by requests that had
+    already ended, and the rest were empty. `prefill_padding_tokens` were computed only because
+    prompts of one batch are padded to the longest.
+    """
+
+    index: int
+    started_ns: int
+    duration_ns: int
+    slots: int
+    running: int
+    padded: int
+    waiting: int
+    kv_blocks_used: int
+    kv_blocks_total: int
+    prefill_sequences: int
+    prefill_tokens: int
+    prefill_padding_tokens: int
+    decode_tokens: int
+    prefill_ns: int
+    decode_ns: int

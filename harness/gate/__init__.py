@@ -1,0 +1,4 @@
+"""Compares and decides. Knows the analyzer and the core; must not know how anything is drawn.
+
+Reading order: comparability (may we?), comparison (how much?), baseline (against what?), verdict.
+"""

@@ -1,0 +1,174 @@
+"""May these two runs be compared, and what is it that differs between them?
+
+What must be equal is refused when it is not. What may differ is the factor under test; a comparison
+has one, and a caution when it has more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harness.core.cautions import Caution, Code, caution
+from harness.core.errors import NotComparable
+from harness.core.manifest import RunManifest
+
+MEMORY_TOLERANCE = 0.05
+DIGEST_SHOWN = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is not the same on the two sides, in words."""
+
+    what: str
+    baseline: str
+    candidate: str
+
+    def __str__(self) -> str:
+        """Such as `dtype: bfloat16 (baseline) / float32 (candidate)`."""
+        return f"{self.what}: {self.baseline} (baseline) / {self.candidate} (candidate)"
+
+    @property
+    def factor(self) -> str:
+        """Such as `policy: static / continuous`."""
+        return f"{self.what}: {self.baseline} / {self.candidate}"
+
+
+@dataclass(frozen=True, slots=True)
+class Differences:
+    """All that differs between two runs: what forbids a ratio, what is under test, and doubts."""
+
+    refusals: tuple[Difference, ...]
+    factors: tuple[Difference, ...]
+    cautions: tuple[Caution, ...]
+
+
+def differences(baseline: RunManifest, candidate: RunManifest) -> Differences:
+    """What differs between the two runs."""
+    factors = tuple(_factors(baseline, candidate))
+    return Differences(
+        refusals=tuple(_refusals(baseline, candidate)),
+        factors=factors,
+        cautions=tuple(_cautions(baseline, candidate, factors)),
+    )
+
+
+def require_comparable(baseline: RunManifest, candidate: RunManifest) -> Differences:
+    """What differs between the two runs. Raises NotComparable, listing what forbids a ratio."""
+    found = differences(baseline, candidate)
+    if found.refusals:
+        listed = "; ".join(str(difference) for difference in found.refusals)
+        msg = (
+            f"{baseline.run_id} and {candidate.run_id} are not alike: {listed}; "
+            "measure both sides with the same model, workload and machine"
+        )
+        raise NotComparable(msg)
+    return found
+
+
+def _refusals(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
+    yield from _unequal("format version", a.schema_version, b.schema_version)
+    yield from _unequal("clock", a.clock, b.clock)
+    yield from _model(a, b)
+    yield from _unequal("dtype", _dtype(a), _dtype(b))
+    yield from _workload(a, b)
+    yield from _unequal("CPU", a.machine.cpu_model, b.machine.cpu_model)
+    yield from _unequal("cores", a.machine.cores, b.machine.cores)
+    yield from _unequal("GPUs", _listed(a.machine.gpus), _listed(b.machine.gpus))
+    memories = (a.machine.memory_gib, b.machine.memory_gib)
+    if max(memories) - min(memories) > MEMORY_TOLERANCE * max(memories):
+        yield Difference("memory", *(f"{memory} GiB" for memory in memories))
+
+
+def _model(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
+    """By digest where both have one of the same file format, else by name."""
+    digests = (a.facts.model_digest, b.facts.model_digest)
+    if None not in digests and a.facts.weights == b.facts.weights:
+        yield from _by_digest("model", _model_name(a), _model_name(b), digests)
+    else:
+        yield from _unequal("model", _model_name(a), _model_name(b))
+
+
+def _workload(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
+    work_a, work_b = a.workload, b.workload
+    yield from _unequal("workload", work_a.name, work_b.name)
+    yield from _unequal("load", str(work_a.load), str(work_b.load))
+    # The shape digest holds the load too: with another load it says nothing about the lengths.
+    if work_a.name == work_b.name and work_a.load == work_b.load:
+        digests = (work_a.shape_digest, work_b.shape_digest)
+        yield from _by_digest("workload shape", work_a.title, work_b.title, digests)
+    else:
+        yield from _unequal("workload requests", work_a.requests, work_b.requests)
+
+
+def _factors(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
+    yield from _unequal("engine", a.engine.kind, b.engine.kind)
+    # Another engine has other versions, policies and limits by nature: that is one factor.
+    if a.engine.kind == b.engine.kind:
+        yield from _unequal_if_known("engine version", a.facts.version, b.facts.version)
+        yield from _policy(a, b)
+        yield from _unequal("pad_prompts", a.engine.pad_prompts, b.engine.pad_prompts)
+        yield from _unequal_if_known("context", a.facts.context_tokens, b.facts.context_tokens)
+    yield from _unequal_if_known("weights", a.facts.weights, b.facts.weights)
+    yield from _unequal("slots", a.engine.slots, b.engine.slots)
+    yield from _unequal("threads", _threads(a), _threads(b))
+
+
+def _policy(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
+    """A window that only one of two policies has is a part of that policy, not a second factor."""
+    policies = (a.engine.policy, b.engine.policy)
+    windows = (a.engine.batch_window_ms, b.engine.batch_window_ms)
+    yield from _unequal("policy", *policies)
+    if policies[0] == policies[1] or None not in windows:
+        yield from _unequal("batch_window_ms", *windows)
+
+
+def _cautions(a: RunManifest, b: RunManifest, factors: tuple[Difference, ...]) -> Iterator[Caution]:
+    if len(factors) > 1:
+        listed = ", ".join(factor.factor for factor in factors)
+        yield caution(Code.MORE_THAN_ONE_FACTOR, factors=listed)
+    seeds = (a.workload.seed, b.workload.seed)
+    if seeds[0] != seeds[1] or a.workload.digest != b.workload.digest:
+        yield caution(Code.DIFFERENT_PROMPTS, baseline=seeds[0], candidate=seeds[1])
+
+
+def _unequal(what: str, a: object, b: object) -> Iterator[Difference]:
+    if a != b:
+        yield Difference(what, _words(a), _words(b))
+
+
+def _unequal_if_known(what: str, a: object, b: object) -> Iterator[Difference]:
+    if a is not None and b is not None:
+        yield from _unequal(what, a, b)
+
+
+def _by_digest(
+    what: str, a: str, b: str, digests: tuple[str | None, str | None]
+) -> Iterator[Difference]:
+    """Unequal when the digests are; these are shown when the words are the same."""
+    if digests[0] == digests[1]:
+        return
+    if a == b:
+        a, b = (f"{a} [{(digest or '')[:DIGEST_SHOWN]}]" for digest in digests)
+    yield Difference(what, a, b)
+
+
+def _words(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _model_name(manifest: RunManifest) -> str:
+    return manifest.facts.model or manifest.engine.model
+
+
+def _dtype(manifest: RunManifest) -> str:
+    return manifest.facts.dtype or manifest.engine.dtype
+
+
+def _threads(manifest: RunManifest) -> int:
+    return manifest.engine.threads or manifest.machine.cores

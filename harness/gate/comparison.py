@@ -1,0 +1,194 @@
+"""How much the two sides of a comparison differ, metric by metric, and how sure we are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from harness.analyzer.estimators import paired_ratio, ratio_of_means, welch_ratio
+from harness.analyzer.metrics import METRICS, find_metric
+from harness.analyzer.summary import CheckVerdict, Summary, Validity
+from harness.analyzer.validity import is_virtual
+from harness.core.cautions import Caution, Code, caution
+from harness.core.errors import NotComparable, UsageError
+from harness.core.manifest import RunManifest
+from harness.gate.comparability import Differences, differences, require_comparable
+from harness.gate.formatting import ratio as ratio_text
+
+INTERVAL_RUNS = 3
+OUTPUT_TOLERANCE = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One metric of a candidate against a named baseline.
+
+    `baseline` and `candidate` are means over the runs of a side. `ratio` is candidate / baseline,
+    as the metric is, whichever direction is better; over several runs it is that of the geometric
+    means. `lo` and `hi` bound it with 95 % confidence over repeated runs; None below three runs a
+    side. Where a value is None, `reason` says why.
+    """
+
+    metric: str
+    baseline: float | None
+    candidate: float | None
+    ratio: float | None
+    lo: float | None
+    hi: float | None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonTable:
+    """All metrics of one candidate against one baseline, and the words said with every ratio.
+
+    `context` names the model, the hardware and the workload; `factors` what differs on purpose.
+    """
+
+    baseline_name: str
+    candidate_name: str
+    context: str
+    factors: tuple[str, ...]
+    baseline_runs: int
+    candidate_runs: int
+    rows: tuple[Comparison, ...]
+    cautions: tuple[Caution, ...]
+
+
+def compare(
+    baseline_name: str,
+    baseline: Sequence[Summary],
+    candidate_name: str,
+    candidate: Sequence[Summary],
+    *,
+    paired: bool,
+) -> ComparisonTable:
+    """Every metric of the runs `candidate` against the runs `baseline`.
+
+    `paired`: run i of one side was made side by side with run i of the other. Raises NotComparable
+    when any two of the runs are not alike, and UsageError when a side has no run.
+    """
+    if not baseline or not candidate:
+        empty = candidate_name if baseline else baseline_name
+        msg = f"{empty} has no runs to compare; name one run folder at least for each side"
+        raise UsageError(msg)
+    is_paired = paired and len(baseline) == len(candidate)
+    found = _require_all_comparable(baseline, candidate)
+    rows = tuple(_row(metric.name, baseline, candidate, is_paired=is_paired) for metric in METRICS)
+    sides = ((baseline_name, baseline), (candidate_name, candidate))
+    return ComparisonTable(
+        baseline_name=baseline_name,
+        candidate_name=candidate_name,
+        context=context_of(baseline[0].manifest),
+        factors=tuple(difference.factor for difference in found.factors),
+        baseline_runs=len(baseline),
+        candidate_runs=len(candidate),
+        rows=rows,
+        cautions=(
+            *(doubt for name, runs in sides for doubt in _invalid_runs(name, runs)),
+            *found.cautions,
+            *_about_runs(baseline, candidate, is_paired=is_paired),
+            *_about_output(rows),
+        ),
+    )
+
+
+def context_of(manifest: RunManifest) -> str:
+    """Model, hardware and workload, as every ratio names them."""
+    simulated = ", simulated" if is_virtual(manifest) else ""
+    titles = (manifest.model_title, manifest.machine.title, manifest.workload.title)
+    return ", ".join(titles) + simulated
+
+
+def phrase(table: ComparisonTable, row: Comparison) -> str:
+    """`row` of `table` as a sentence: the ratio, the metric, and compared to what.
+
+    Such as `1.93x output tok/s vs inhouse-static (SmolLM2-135M bf16, 2-core AMD EPYC, eight-agents
+    x4 backlog)`.
+    """
+    title = find_metric(row.metric).title
+    if row.ratio is None:
+        said = f"no ratio of {title} vs {table.baseline_name}: {row.reason}"
+    else:
+        said = f"{ratio_text(row.ratio)} {title} vs {table.baseline_name}"
+    return f"{said} ({table.context})"
+
+
+def _require_all_comparable(
+    baseline: Sequence[Summary], candidate: Sequence[Summary]
+) -> Differences:
+    """What differs between the sides, whose runs must be alike, and within a side the same."""
+    for side in (baseline, candidate):
+        for run in side[1:]:
+            if factors := require_comparable(side[0].manifest, run.manifest).factors:
+                listed = ", ".join(factor.factor for factor in factors)
+                msg = (
+                    f"runs {side[0].manifest.run_id} and {run.manifest.run_id} of one side differ "
+                    f"in {listed}; compare repeats of one setting only"
+                )
+                raise NotComparable(msg)
+    found = require_comparable(baseline[0].manifest, candidate[0].manifest)
+    pairs = list(zip(baseline[1:], candidate[1:], strict=False))
+    others = (differences(b.manifest, c.manifest).cautions for b, c in pairs)
+    doubts = dict.fromkeys((*found.cautions, *(doubt for other in others for doubt in other)))
+    return Differences(found.refusals, found.factors, tuple(doubts))
+
+
+def _row(
+    metric: str, baseline: Sequence[Summary], candidate: Sequence[Summary], *, is_paired: bool
+) -> Comparison:
+    """One metric. Its reason is the first of: a side has no value, no ratio exists, no interval."""
+    base, base_reason = _per_run(metric, baseline)
+    cand, cand_reason = _per_run(metric, candidate)
+    values = (fmean(base) if base else None, fmean(cand) if cand else None)
+    if not base or not cand:
+        reasons = {"baseline": base_reason, "candidate": cand_reason}
+        said = "; ".join(f"{side}: {reason}" for side, reason in reasons.items() if reason)
+        return Comparison(metric, *values, None, None, None, said)
+    if min(*base, *cand) <= 0:
+        return Comparison(metric, *values, None, None, None, "a value is 0, so there is no ratio")
+    fewest = min(len(base), len(cand))
+    if fewest < INTERVAL_RUNS:
+        reason = f"{fewest} run(s) on a side give no interval ({INTERVAL_RUNS} needed)"
+        return Comparison(metric, *values, ratio_of_means(base, cand), None, None, reason)
+    found = (paired_ratio if is_paired else welch_ratio)(base, cand)
+    return Comparison(metric, *values, found.ratio, found.lo, found.hi)
+
+
+def _per_run(metric: str, runs: Sequence[Summary]) -> tuple[list[float], str | None]:
+    """The value of `metric` in each run; none at all, with the reason, when one run has none."""
+    found = [next(v for v in run.values if v.metric == metric) for run in runs]
+    missing = [value.reason or "not measured" for value in found if value.value is None]
+    if not missing:
+        return [value.value for value in found if value.value is not None], None
+    of_runs = f" (in {len(missing)} of {len(runs)} runs)" if len(runs) > 1 else ""
+    return [], missing[0] + of_runs
+
+
+def _invalid_runs(name: str, runs: Sequence[Summary]) -> Iterator[Caution]:
+    for run in runs:
+        if run.validity is Validity.INVALID:
+            failed = (check for check in run.checks if check.verdict is CheckVerdict.INVALID)
+            checks = ", ".join(f"{check.id} {check.title}" for check in failed)
+            yield caution(Code.RUN_INVALID, run_id=run.manifest.run_id, name=name, checks=checks)
+
+
+def _about_runs(
+    baseline: Sequence[Summary], candidate: Sequence[Summary], *, is_paired: bool
+) -> Iterator[Caution]:
+    if (fewest := min(len(baseline), len(candidate))) < INTERVAL_RUNS:
+        yield caution(Code.TOO_FEW_RUNS, runs=fewest)
+    if not is_paired:
+        yield caution(Code.UNPAIRED_RUNS)
+    if any(is_virtual(run.manifest) for run in (*baseline, *candidate)):
+        yield caution(Code.VIRTUAL_TIME)
+
+
+def _about_output(rows: Sequence[Comparison]) -> Iterator[Caution]:
+    """Less output is less work: then rates and whole latencies do not compare like with like."""
+    row = next(row for row in rows if row.metric == "output_tokens")
+    if row.baseline is None or row.candidate is None:
+        return
+    if abs(row.candidate - row.baseline) > OUTPUT_TOLERANCE * max(row.baseline, row.candidate):
+        yield caution(Code.DIFFERENT_OUTPUT, baseline=row.baseline, candidate=row.candidate)

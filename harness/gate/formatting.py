@@ -1,0 +1,81 @@
+"""Numbers as words: the one place where display units and digits are chosen.
+
+Three significant digits, as runs rarely repeat to better than 1 %. None is `not measured`.
+"""
+
+from __future__ import annotations
+
+import math
+
+NOT_MEASURED = "not measured"
+_LINE_CHARS = 200
+
+
+def significant(value: float, digits: int = 3) -> str:
+    """`value` with `digits` significant digits, no exponent, and commas between thousands."""
+    if not math.isfinite(value):
+        return "inf" if value == math.inf else str(value)
+    if value == 0:
+        return "0"
+    places = digits - 1 - math.floor(math.log10(abs(value)))
+    rounded = round(value, places)
+    if rounded != 0:  # 9.996 rounds to 10.00, one digit too many
+        places = digits - 1 - math.floor(math.log10(abs(rounded)))
+    return f"{rounded:,.{max(0, min(places, 9))}f}"
+
+
+def seconds(value: float | None) -> str:
+    """A duration in the unit that reads best: `412 µs`, `18.3 ms`, `2.40 s`."""
+    if value is None:
+        return NOT_MEASURED
+    if not math.isfinite(value):
+        return significant(value)
+    if abs(value) < 0.5e-9:  # below the nanosecond that instants are kept in
+        return "0 s"
+    for factor, unit in ((1e6, "µs"), (1e3, "ms")):
+        if abs(value) * factor < 999.5:  # more would round to 1,000
+            return f"{significant(value * factor)} {unit}"
+    return f"{significant(value)} s"
+
+
+def ratio(value: float | None) -> str:
+    """A ratio of two sides, such as `1.93x`."""
+    if value is None:
+        return NOT_MEASURED
+    return f"{value:.2f}x" if 0.1 <= value < 100 else f"{significant(value)}x"
+
+
+def share(value: float | None) -> str:
+    """A part of a whole, such as `52.2 %`."""
+    if value is None:
+        return NOT_MEASURED
+    if not math.isfinite(value):
+        return significant(value)
+    return f"{round(value * 100, 1) + 0.0:.1f} %"  # + 0.0 turns -0.0 into 0.0
+
+
+def count(value: float | None) -> str:
+    """A whole number with commas between thousands, such as `12,345`."""
+    return NOT_MEASURED if value is None else f"{value:,.0f}"
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """`value` in `unit`, which is one of the units of the metric table.
+
+    Seconds change to ms or µs, shares to %; whole-number units keep every digit.
+    """
+    if value is None:
+        return NOT_MEASURED
+    if unit == "s":
+        return seconds(value)
+    if unit in {"share", "1"}:
+        return share(value)
+    if float(value).is_integer() and "/" not in unit:
+        return f"{count(value)} {unit}"
+    return f"{significant(value)} {unit}"
+
+
+def one_line(text: str, chars: int = _LINE_CHARS) -> str:
+    """`text` on one line, control characters shown as spaces, cut after `chars` characters."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if len(line) <= chars else line[: chars - 1] + "…"

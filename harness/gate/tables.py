@@ -1,0 +1,352 @@
+"""What a page and a terminal both show: one function per table, each yielding plain strings."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from harness.analyzer.metrics import METRICS, Better, Metric, find_metric
+from harness.analyzer.summary import Check, CheckVerdict, MetricValue, StepTotals, Summary, Validity
+from harness.core.cautions import Caution
+from harness.core.manifest import Counts, RunManifest
+from harness.core.record import RequestRecord
+from harness.gate import formatting
+from harness.gate.baseline import Baseline
+from harness.gate.cells import Align, Cell, Column, Reasons, Table, Tone
+from harness.gate.comparison import Comparison, ComparisonTable, phrase
+
+VERDICT_TONES = {
+    CheckVerdict.PASS: Tone.GOOD,
+    CheckVerdict.WARN: Tone.WARN,
+    CheckVerdict.INVALID: Tone.BAD,
+    CheckVerdict.SKIPPED: Tone.MUTED,
+}
+VALIDITY_TONES = {Validity.VALID: Tone.GOOD, Validity.WARN: Tone.WARN, Validity.INVALID: Tone.BAD}
+
+
+def run_labels(manifests: Sequence[RunManifest]) -> tuple[str, ...]:
+    """What each run is called: its engine's name, numbered when the engine has several runs."""
+    names = [manifest.engine.name for manifest in manifests]
+    totals = Counter(names)
+    return tuple(
+        f"{name} #{names[: i + 1].count(name)}" if totals[name] > 1 else name
+        for i, name in enumerate(names)
+    )
+
+
+def metric_table(summaries: Sequence[Summary]) -> Table:
+    """Every metric of every run: a row per metric, a column per run."""
+    labels = run_labels([summary.manifest for summary in summaries])
+    values = [{value.metric: value for value in summary.values} for summary in summaries]
+    reasons = Reasons()
+    rows = tuple(
+        (_metric_name(metric), *(_metric_cell(metric, of_run, reasons) for of_run in values))
+        for metric in METRICS
+    )
+    columns = (Column("Metric"), *(Column(label, Align.RIGHT) for label in labels))
+    return Table("Metrics of each run", columns, rows, reasons.notes)
+
+
+def _metric_cell(metric: Metric, of_run: Mapping[str, MetricValue], reasons: Reasons) -> Cell:
+    found = of_run.get(metric.name)
+    if found is None:
+        return reasons.cell("the run was summarised by a version without this metric")
+    if found.value is None:
+        return reasons.cell(found.reason)
+    return Cell(formatting.quantity(found.value, metric.unit))
+
+
+def comparison_table(table: ComparisonTable) -> Table:
+    """All metrics of a candidate beside its baseline's. Each ratio's note is its full phrase."""
+    has_intervals = any(row.lo is not None and row.hi is not None for row in table.rows)
+    reasons = Reasons()
+    rows = tuple(
+        tuple(_comparison_cells(table, row, reasons, has_intervals=has_intervals))
+        for row in table.rows
+    )
+    columns = (
+        Column("Metric"),
+        Column(table.baseline_name, Align.RIGHT),
+        Column(table.candidate_name, Align.RIGHT),
+        Column("Ratio", Align.RIGHT),
+        *((Column("95 % interval", Align.RIGHT),) if has_intervals else ()),
+        Column("Candidate"),
+    )
+    title = f"{table.candidate_name} against {table.baseline_name}"
+    doubts = [certainty(row) for row in table.rows if row.ratio is not None and row.lo is None]
+    return Table(title, columns, rows, (*reasons.notes, *dict.fromkeys(doubts)))
+
+
+def _comparison_cells(
+    table: ComparisonTable, row: Comparison, reasons: Reasons, *, has_intervals: bool
+) -> Iterator[Cell]:
+    metric = find_metric(row.metric)
+    yield _metric_name(metric)
+    for value in (row.baseline, row.candidate):
+        is_known = value is not None
+        text = formatting.quantity(value, metric.unit)
+        yield Cell(text) if is_known else reasons.cell(row.reason)
+    if row.ratio is None:
+        yield reasons.cell(row.reason, "none")
+    else:
+        yield Cell(formatting.ratio(row.ratio), phrase(table, row), Tone.STRONG)
+    if has_intervals:
+        yield _interval(row)
+    yield _reading(metric, row)
+
+
+def certainty(row: Comparison) -> str:
+    """How sure the ratio of `row` is, in words: its interval, or why there is none."""
+    if row.lo is None or row.hi is None:
+        return row.reason or "no interval was computed"
+    return f"95 % interval {formatting.ratio(row.lo)} to {formatting.ratio(row.hi)}"
+
+
+def _interval(row: Comparison) -> Cell:
+    if row.lo is None or row.hi is None:
+        return Cell("-", tone=Tone.MUTED)
+    return Cell(f"{formatting.ratio(row.lo)} to {formatting.ratio(row.hi)}")
+
+
+def _reading(metric: Metric, row: Comparison) -> Cell:
+    """Whether the ratio is good news for the candidate."""
+    if row.ratio is None or metric.better is Better.NEITHER:
+        return Cell("")
+    if row.ratio == 1:
+        return Cell("equal", tone=Tone.MUTED)
+    if row.lo is not None and row.hi is not None and row.lo <= 1 <= row.hi:
+        return Cell("unclear", "the interval contains 1", Tone.MUTED)
+    is_better = (row.ratio > 1) == (metric.better is Better.HIGHER)
+    return Cell("better", tone=Tone.GOOD) if is_better else Cell("worse", tone=Tone.BAD)
+
+
+def _metric_name(metric: Metric) -> Cell:
+    better = "" if metric.better is Better.NEITHER else f" Better: {metric.better}."
+    return Cell(metric.title, f"{metric.name}: {metric.definition}{better}")
+
+
+def validity_table(summaries: Sequence[Summary]) -> Table:
+    """How far each run may be trusted: its verdict, its requests, and how many checks say what."""
+    labels = run_labels([summary.manifest for summary in summaries])
+    rows = tuple(
+        (
+            Cell(label),
+            Cell(summary.validity.value, tone=VALIDITY_TONES[summary.validity]),
+            Cell(_outcomes(summary.manifest.counts)),
+            Cell(_verdicts(summary)),
+        )
+        for label, summary in zip(labels, summaries, strict=True)
+    )
+    columns = tuple(map(Column, ("Run", "Verdict", "Requests", "Checks")))
+    return Table("Validity of each run", columns, rows)
+
+
+def _outcomes(counts: Counts) -> str:
+    named = (
+        ("failed", counts.failed),
+        ("cancelled", counts.cancelled),
+        ("unfinished", counts.unfinished),
+        ("not sent", counts.planned - counts.sent),
+    )
+    others = [f"{formatting.count(number)} {name}" for name, number in named if number > 0]
+    well = f"{formatting.count(counts.ok)} of {formatting.count(counts.planned)} ok"
+    return ", ".join([well, *others])
+
+
+def _verdicts(summary: Summary) -> str:
+    words = (
+        (CheckVerdict.INVALID, "invalid"),
+        (CheckVerdict.WARN, "warn"),
+        (CheckVerdict.PASS, "passed"),
+        (CheckVerdict.SKIPPED, "had nothing to check"),
+    )
+    numbers = Counter(check.verdict for check in summary.checks)
+    said = [f"{numbers[verdict]} {word}" for verdict, word in words if numbers[verdict]]
+    return ", ".join(said) or "none"
+
+
+def check_table(summaries: Sequence[Summary], *, everything: bool = False) -> Table:
+    """The checks that warn or fail, worst first, and in which runs; or `everything`."""
+    order = (CheckVerdict.INVALID, CheckVerdict.WARN, CheckVerdict.SKIPPED, CheckVerdict.PASS)
+    labels = run_labels([summary.manifest for summary in summaries])
+    found: dict[Check, list[str]] = {}
+    for label, summary in zip(labels, summaries, strict=True):
+        for check in summary.checks:
+            found.setdefault(check, []).append(label)
+    rows = tuple(
+        (
+            Cell(f"{check.id} {check.title}"),
+            Cell(check.verdict.value, tone=VERDICT_TONES[check.verdict]),
+            Cell(check.value),
+            Cell(check.limit),
+            Cell(_listed(runs, len(labels))),
+        )
+        for verdict in (order if everything else order[:2])
+        for check, runs in found.items()
+        if check.verdict is verdict
+    )
+    columns = tuple(map(Column, ("Check", "Verdict", "Seen", "Allowed", "In")))
+    return Table("Checks" if everything else "Checks that did not pass", columns, rows)
+
+
+def _listed(labels: Sequence[str], total: int) -> str:
+    return f"all {total} runs" if len(labels) == total > 1 else ", ".join(labels)
+
+
+def time_table(summaries: Sequence[Summary], simulated: Mapping[str, StepTotals]) -> Table:
+    """Where the time of each run went. `simulated`: what the simulator says, by engine name."""
+    titles = (
+        ("Steps", "steps of the engine in the measured part"),
+        ("Prefill", "time in which prompts were read"),
+        ("Decode", "time in which answers were continued"),
+        ("Other", "the rest of the steps: scheduling, sampling, bookkeeping"),
+        ("Busy slots", "slot-steps that produced a token, of all slot-steps"),
+        ("Padding", "slot-steps held by answers that had ended, of all slot-steps"),
+        ("Padding, simulated", "the same share as the simulator gives it for this workload"),
+        ("Empty slots", "slot-steps with nobody in them, of all slot-steps"),
+        ("Prompt tokens", "prompt tokens that were read"),
+        ("Prompt padding", "tokens computed only because prompts are padded to the longest"),
+        ("Decode tokens", "tokens of answers made by decoding, so without each answer's first"),
+    )
+    labels = run_labels([summary.manifest for summary in summaries])
+    reasons = Reasons()
+    by_run = [
+        _time_cells(s.steps, simulated.get(s.manifest.engine.name), reasons) for s in summaries
+    ]
+    rows = tuple(
+        (Cell(title, note), *(cells[i] for cells in by_run))
+        for i, (title, note) in enumerate(titles)
+    )
+    columns = (Column("Where"), *(Column(label, Align.RIGHT) for label in labels))
+    return Table("Where the time went", columns, rows, reasons.notes)
+
+
+def _time_cells(
+    steps: StepTotals | None, simulated: StepTotals | None, reasons: Reasons
+) -> tuple[Cell, ...]:
+    said = (
+        reasons.cell("the workload was not simulated for this engine")
+        if simulated is None
+        else Cell(formatting.share(simulated.padding_share))
+    )
+    if steps is None:
+        missing = reasons.cell("the engine wrote no step log")
+        return (*[missing] * 6, said, *[missing] * 4)
+    in_steps_s = steps.prefill_s + steps.decode_s + steps.other_s
+    return (
+        Cell(formatting.count(steps.steps)),
+        *(
+            Cell(_with_share(part_s, in_steps_s))
+            for part_s in (steps.prefill_s, steps.decode_s, steps.other_s)
+        ),
+        Cell(formatting.share(steps.busy_share)),
+        Cell(formatting.share(steps.padding_share)),
+        said,
+        Cell(formatting.share(steps.empty_share)),
+        *(
+            Cell(formatting.count(tokens))
+            for tokens in (steps.prefill_tokens, steps.prefill_padding_tokens, steps.decode_tokens)
+        ),
+    )
+
+
+def _with_share(part_s: float, whole_s: float) -> str:
+    share = f" ({formatting.share(part_s / whole_s)})" if whole_s > 0 else ""
+    return formatting.seconds(part_s) + share
+
+
+def error_table(runs: Iterable[tuple[str, Sequence[RequestRecord]]]) -> Table:
+    """The errors of each run by kind, most frequent first, each kind with its first message."""
+    rows = []
+    for label, requests in runs:
+        errors = [request.error for request in requests if request.error is not None]
+        first = {error.kind: error.message for error in reversed(errors)}
+        rows += [
+            (
+                Cell(label),
+                Cell(kind),
+                Cell(formatting.count(number), tone=Tone.BAD),
+                Cell(formatting.one_line(first[kind])),
+            )
+            for kind, number in Counter(error.kind for error in errors).most_common()
+        ]
+    columns = (
+        Column("Run"),
+        Column("Error"),
+        Column("Requests", Align.RIGHT),
+        Column("First message"),
+    )
+    return Table("Errors", columns, tuple(rows))
+
+
+def caution_table(sources: Sequence[tuple[str, Sequence[Caution]]], runs: int) -> Table:
+    """Each caution once, with its remedy and what it is about.
+
+    `sources` are (about what, cautions); the last `runs` of them are all the runs there are.
+    """
+    about: dict[Caution, list[str]] = {}
+    for source, cautions in sources:
+        for caution in dict.fromkeys(cautions):
+            about.setdefault(caution, []).append(source)
+    rows = tuple(
+        (
+            Cell(caution.code, tone=Tone.WARN),
+            Cell(caution.message),
+            Cell(caution.remedy),
+            Cell(_listed(subjects, runs)),
+        )
+        for caution, subjects in about.items()
+    )
+    return Table("Cautions", tuple(map(Column, ("Code", "What", "Remedy", "About"))), rows)
+
+
+def runs_table(manifests: Sequence[RunManifest]) -> Table:
+    """A list of runs, one a row."""
+    columns = (
+        Column("Run", is_id=True),
+        Column("Status"),
+        Column("Engine"),
+        Column("Workload"),
+        Column("OK", Align.RIGHT),
+        Column("Started (UTC)"),
+    )
+    rows = tuple(
+        (
+            Cell(m.run_id),
+            Cell(m.status.value),
+            Cell(m.engine.name),
+            Cell(m.workload.title),
+            Cell(f"{m.counts.ok}/{m.counts.planned}"),
+            Cell(m.created_utc),
+        )
+        for m in manifests
+    )
+    return Table("Runs", columns, rows)
+
+
+def baseline_table(baselines: Sequence[tuple[Baseline, RunManifest]]) -> Table:
+    """A list of named baselines, each with the manifest of the run behind it."""
+    others = map(Column, ("Engine", "Model", "Workload", "Machine", "Saved"))
+    columns = (Column("Baseline", is_id=True), *others)
+    rows = tuple(
+        (
+            Cell(baseline.name),
+            Cell(manifest.engine.name),
+            Cell(manifest.model_title),
+            Cell(manifest.workload.title),
+            Cell(manifest.machine.title),
+            Cell(baseline.label.created_utc),
+        )
+        for baseline, manifest in baselines
+    )
+    return Table("Baselines", columns, rows)
+
+
+def definition_table() -> Table:
+    """What each metric means, in which unit, and which direction is better."""
+    rows = tuple(
+        (Cell(m.title), Cell(m.name), Cell(m.unit), Cell(m.better), Cell(m.definition))
+        for m in METRICS
+    )
+    columns = tuple(map(Column, ("Metric", "Name", "Unit", "Better", "Definition")))
+    return Table("Definitions", columns, rows)

@@ -1,0 +1,123 @@
+"""One run of one engine, from an empty folder to a closed one: start, warm up, measure, stop.
+
+The manifest is written before the engine starts and again at every turn, so that a folder tells how
+far its run came whatever ended it. The engine is stopped whatever happens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from harness.core.clock import Clock, utc_now
+from harness.core.engine import Engine
+from harness.core.errors import BatchmarkError
+from harness.core.manifest import MachineFacts, RunManifest, RunStatus, workload_facts
+from harness.core.rundir import MANIFEST, write_json
+from harness.core.units import NS_PER_MS
+from harness.core.workload import Request, Workload
+from harness.loadgen.session import Link, Measured, Progress, measure, prepare, warm_up
+
+# From the last preparation to the first due instant, so that the first send is not late.
+LEAD_NS = 20 * NS_PER_MS
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """What all runs of one command share. `command` is what the user typed, secrets removed."""
+
+    tool_version: str
+    command: tuple[str, ...]
+    machine: MachineFacts
+    clock: Clock
+    on_stage: Callable[[str], None]
+    on_progress: Callable[[Progress], None]
+    deadline_s: float | None = None
+
+
+async def run_engine(
+    engine: Engine,
+    workload: Workload,
+    warmup: Sequence[Request],
+    folder: Path,
+    context: RunContext,
+) -> RunManifest:
+    """Measure `engine` on `workload` into the existing, empty `folder`; returns the last manifest.
+
+    An interruption is not raised: it is the status of the manifest. Raises BatchmarkError when the
+    engine cannot be started, warmed up, or dies; the folder is closed as failed before that.
+    """
+    manifest = _open_manifest(engine, workload, len(warmup), folder, context)
+    try:
+        measured, manifest = await _measure(engine, workload, warmup, manifest, folder, context)
+    except asyncio.CancelledError:
+        return _close(manifest, RunStatus.INTERRUPTED, "interrupted before measuring", folder)
+    except BatchmarkError as error:
+        _close(manifest, RunStatus.FAILED, str(error), folder)
+        raise
+    finally:
+        context.on_stage("stopping")
+        await engine.stop()
+    status = RunStatus.COMPLETE if measured.stopped_by is None else RunStatus.INTERRUPTED
+    status = RunStatus.FAILED if measured.is_engine_dead else status
+    manifest = replace(manifest, counts=measured.counts, ended_ns=measured.ended_ns)
+    return _close(manifest, status, measured.stopped_by, folder)
+
+
+async def _measure(
+    engine: Engine,
+    workload: Workload,
+    warmup: Sequence[Request],
+    manifest: RunManifest,
+    folder: Path,
+    context: RunContext,
+) -> tuple[Measured, RunManifest]:
+    context.on_stage("starting")
+    await engine.start()
+    await engine.wait_until_ready()
+    facts = await engine.facts()
+    served = facts.served_name or engine.spec.model
+    link = Link(engine.plan.base_url, served, engine.dialect, context.clock, engine.raise_if_dead)
+    context.on_stage("warming up")
+    await warm_up(link, warmup)
+    prepared = prepare(link, workload)
+    context.on_stage("measuring")
+    manifest = replace(manifest, facts=facts, start_ns=context.clock.now_ns() + LEAD_NS)
+    write_json(folder / MANIFEST, manifest)
+    measured = await measure(
+        prepared, manifest.start_ns, folder, context.on_progress, context.deadline_s
+    )
+    return measured, manifest
+
+
+def _open_manifest(
+    engine: Engine, workload: Workload, warmup: int, folder: Path, context: RunContext
+) -> RunManifest:
+    manifest = RunManifest(
+        run_id=folder.name,
+        status=RunStatus.RUNNING,
+        created_utc=utc_now().isoformat(timespec="seconds"),
+        tool_version=context.tool_version,
+        command=context.command,
+        clock="monotonic",
+        start_ns=context.clock.now_ns(),
+        engine=engine.spec,
+        workload=workload_facts(workload),
+        machine=context.machine,
+        launch=engine.plan.argv,
+        warmup_requests=warmup,
+    )
+    manifest = replace(manifest, counts=replace(manifest.counts, planned=len(workload.arrivals)))
+    write_json(folder / MANIFEST, manifest)
+    return manifest
+
+
+def _close(
+    manifest: RunManifest, status: RunStatus, failure: str | None, folder: Path
+) -> RunManifest:
+    ended_utc = utc_now().isoformat(timespec="seconds")
+    manifest = replace(manifest, status=status, failure=failure, ended_utc=ended_utc)
+    write_json(folder / MANIFEST, manifest)
+    return manifest

@@ -1,0 +1,185 @@
+"""Hand-made runs, for tests that state exact answers. Instants are given in milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from harness.analyzer.summarize import summarize
+from harness.analyzer.summary import Summary
+from harness.core.engine import EngineFacts, EngineSpec
+from harness.core.manifest import Counts, MachineFacts, RunManifest, RunStatus, WorkloadFacts
+from harness.core.record import Outcome, RequestError, RequestRecord, StepRecord, TokenSource
+from harness.core.rundir import (
+    MANIFEST,
+    REQUESTS,
+    STEPS,
+    RunFolder,
+    create_folder,
+    open_lines,
+    write_json,
+)
+from harness.core.units import ms_to_ns
+from harness.core.workload import Load, LoadKind
+
+# A busy machine is no failure.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
+
+BACKLOG = Load(LoadKind.BACKLOG)
+
+
+class Build:
+    """Functions that make records, manifests and runs with plain defaults."""
+
+    def record(
+        self,
+        index: int = 0,
+        events_ms: Sequence[float] = (100, 110),
+        *,
+        due_ms: float = 0,
+        sent_ms: float | None = None,
+        tokens: Sequence[int | None] | None = None,
+        usage: int | None = None,
+        asked: int | None = None,
+        outcome: Outcome = Outcome.OK,
+        **changes: Any,
+    ) -> RequestRecord:
+        """A request whose events carry one token each, with a usage that agrees."""
+        events_ns = tuple(ms_to_ns(ms) for ms in events_ms)
+        carried = (1,) * len(events_ns) if tokens is None else tuple(tokens)
+        count = sum(t or 0 for t in carried) if usage is None else usage
+        sent_ns = ms_to_ns(due_ms if sent_ms is None else sent_ms)
+        plain = RequestRecord(
+            index=index,
+            label="chat",
+            due_ns=ms_to_ns(due_ms),
+            sent_ns=sent_ns,
+            first_byte_ns=events_ns[0] if events_ns else None,
+            events_ns=events_ns,
+            events_tokens=carried,
+            closed_ns=events_ns[-1] if events_ns else sent_ns,
+            prompt_tokens_asked=10,
+            output_tokens_asked=count if asked is None else asked,
+            prompt_tokens=10,
+            output_tokens=count,
+            output_tokens_source=TokenSource.FINAL_USAGE,
+            finish_reason="length",
+            outcome=outcome,
+            error=None,
+            http_status=200,
+            bytes_received=100,
+        )
+        return replace(plain, **changes)
+
+    def failed(self, index: int = 0, **changes: Any) -> RequestRecord:
+        """A request that failed before its first token; it had asked for two."""
+        plain = self.record(index, (), asked=2, outcome=Outcome.FAILED)
+        error = RequestError("http_503", "busy")
+        return replace(plain, error=error, output_tokens=None, http_status=503, **changes)
+
+    def step(self, index: int = 0, started_ms: float = 0, **changes: Any) -> StepRecord:
+        """A step of 10 ms with four slots, all of them busy."""
+        plain = StepRecord(
+            index=index,
+            started_ns=ms_to_ns(started_ms),
+            duration_ns=ms_to_ns(10),
+            slots=4,
+            running=4,
+            padded=0,
+            waiting=0,
+            kv_blocks_used=8,
+            kv_blocks_total=16,
+            prefill_sequences=0,
+            prefill_tokens=0,
+            prefill_padding_tokens=0,
+            decode_tokens=4,
+            prefill_ns=0,
+            decode_ns=ms_to_ns(8),
+        )
+        return replace(plain, **changes)
+
+    def workload(self, load: Load = BACKLOG, **changes: Any) -> WorkloadFacts:
+        """The facts of eight-agents x4."""
+        plain = WorkloadFacts(
+            name="eight-agents",
+            title=f"eight-agents x4 {load}",
+            seed=1,
+            repeat_mix=4,
+            load=load,
+            requests=32,
+            prompt_tokens=320,
+            output_tokens=64,
+            digest="d" * 64,
+            shape_digest="5" * 64,
+        )
+        return replace(plain, **changes)
+
+    def manifest(self, load: Load = BACKLOG, **changes: Any) -> RunManifest:
+        """A complete run of inhouse-static without requests."""
+        plain = RunManifest(
+            run_id="run-1",
+            status=RunStatus.COMPLETE,
+            created_utc="2030-01-01T00:00:00+00:00",
+            tool_version="0.1.0",
+            command=("batchmark", "run"),
+            clock="monotonic",
+            start_ns=0,
+            engine=EngineSpec("inhouse", "inhouse-static", "smollm2", policy="static"),
+            workload=self.workload(load),
+            machine=MachineFacts("AMD EPYC", 2, 8, (), "Linux", "3.11"),
+            facts=EngineFacts(
+                version="0.1.0",
+                model="SmolLM2-135M",
+                model_digest="a" * 64,
+                dtype="bfloat16",
+                weights="safetensors",
+            ),
+            warmup_requests=2,
+        )
+        return replace(plain, **changes)
+
+    def run(
+        self,
+        records: Sequence[RequestRecord],
+        steps: Sequence[StepRecord] = (),
+        load: Load = BACKLOG,
+        **changes: Any,
+    ) -> RunFolder:
+        """A run that holds `records` and `steps`; its counts are theirs unless given."""
+        counts = Counts(planned=len(records), sent=len(records))
+        for record in records:
+            counts = counts.with_outcome(record.outcome)
+        manifest = self.manifest(load, **{"counts": counts, **changes})
+        return RunFolder(Path("runs/run-1"), manifest, tuple(records), tuple(steps), ())
+
+    def summary(
+        self,
+        records: Sequence[RequestRecord],
+        steps: Sequence[StepRecord] = (),
+        load: Load = BACKLOG,
+        **changes: Any,
+    ) -> Summary:
+        """The summary of `run` with the same arguments."""
+        return summarize(self.run(records, steps, load, **changes))
+
+    def folder(self, path: Path, run: RunFolder) -> Path:
+        """`run` written to a new folder at `path`."""
+        create_folder(path)
+        write_json(path / MANIFEST, run.manifest)
+        for name, rows in ((REQUESTS, run.requests), (STEPS, run.steps)):
+            with open_lines(path / name) as lines:
+                for row in rows:
+                    lines.append(row)
+        return path
+
+
+@pytest.fixture(scope="session")
+def build() -> Build:
+    """Makers of hand-made runs."""
+    return Build()

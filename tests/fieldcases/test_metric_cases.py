@@ -1,0 +1,259 @@
+"""Faults that users of other tools reported, of kinds A (metric definitions), C (failure accounting)
+and H (comparison), with the answers that are right here. The names are ours; the numbers of issues
+are where somebody met the fault."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from harness.analyzer.frame import frame_of
+from harness.analyzer.metrics import METRICS, Better, find_metric
+from harness.analyzer.summary import CheckVerdict, Validity
+from harness.core.errors import NotComparable, UsageError
+from harness.core.jsonable import to_json
+from harness.core.record import Outcome, RequestError
+from harness.core.workload import Load, LoadKind
+from harness.gate.comparison import compare
+
+CLOSED = Load(LoadKind.CLOSED, concurrency=1)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One stream (instants in ms from its send), and what its request must come to (ms)."""
+
+    case: str
+    events_ms: tuple[float, ...]
+    tokens: tuple[int | None, ...] | None
+    usage: int
+    ttft: float | None
+    tpot: float | None
+    e2e: float | None
+    gaps: tuple[float, ...]
+    closed_ms: float | None = None
+    first_byte_ms: float | None = None
+
+
+STREAMS = [
+    # vllm#3768: a role-only chunk at 1 ms is a first byte, not a first token.
+    Stream("A01", (200, 220), None, 2, 200, 20, 220, (20,), first_byte_ms=1),
+    # vllm#55508: the usage event and the end of the stream come after the last token.
+    Stream("A05", (100, 1000), None, 10, 100, 100, 1000, (900,), closed_ms=1201),
+    # vllm#12288: the usage says 100, the text shows 60 of them.
+    Stream("A06", (0, 990), (30, 30), 100, 0, 10, 990, (990,)),
+    # inference-perf#364, llmperf#99: several tokens per event.
+    Stream("A09", (100, 130, 160), (1, 3, 4), 8, 100, 60 / 7, 160, (30, 30)),
+    # vllm#27485: three events, thirty tokens, no counts in the events.
+    Stream("A11", (10, 155, 300), (None,) * 3, 30, 10, 10, 300, (145, 145)),
+    # sglang#1005: the time to the first token is no gap.
+    Stream("A14", tuple(range(500, 600, 10)), None, 10, 500, 10, 590, (10,) * 9),
+    # llmeter#31: one output token has no time per token, and keeps all else.
+    Stream("A18", (70,), None, 1, 70, None, 70, ()),
+    # nm-vllm#142: three events in one read have gaps of 0.
+    Stream("B04", (50, 50, 50), None, 3, 50, 0, 50, (0, 0)),
+]
+
+
+@pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.case)
+def test_one_stream_comes_to_exact_figures(build: Any, stream: Stream) -> None:
+    record = build.record(0, stream.events_ms, tokens=stream.tokens, usage=stream.usage)
+    if stream.closed_ms is not None:
+        record = replace(record, closed_ns=round(stream.closed_ms * 1e6))
+    if stream.first_byte_ms is not None:
+        record = replace(record, first_byte_ns=round(stream.first_byte_ms * 1e6))
+    run = build.run([record], load=CLOSED)
+    summary = build.summary([record], load=CLOSED)
+    found = {
+        name: None if (value := summary.value(f"{name}_s_mean")) is None else value * 1e3
+        for name in ("ttft", "tpot", "e2e")
+    }
+    expected = {"ttft": stream.ttft, "tpot": stream.tpot, "e2e": stream.e2e}
+    assert found == pytest.approx(expected)
+    assert [gap * 1e3 for gap in frame_of(run).gaps["gap_s"]] == pytest.approx(stream.gaps)
+    assert summary.value("output_tokens") == stream.usage
+    assert summary.value("failure_rate") == 0
+
+
+def test_a02_an_empty_answer_has_no_ttft(build: Any) -> None:
+    """vllm#6064: six empty answers pulled the median TTFT to 0."""
+    empty = [build.record(i, (), asked=2, output_tokens=None) for i in range(6)]
+    normal = [build.record(6 + i, (100, 110)) for i in range(6)]
+    summary = build.summary([*empty, *normal])
+    assert summary.value("ttft_s_p50") == 0.1
+    assert summary.value("ttft_s_mean") == pytest.approx(0.1)
+    assert summary.validity is Validity.INVALID
+
+
+def test_a06_a_stream_that_hides_tokens_is_pointed_out(build: Any) -> None:
+    """vllm#12288: the usage counts, and the mismatch is said."""
+    summary = build.summary([build.record(0, (0, 990), tokens=[30, 30], usage=100)])
+    assert "TOKEN_COUNTS_DIFFER" in {caution.code for caution in summary.cautions}
+
+
+def test_a15_requests_and_gaps_weigh_differently_and_say_so(build: Any) -> None:
+    """vllm#6531: 2 gaps of 50 ms and 98 of 10 ms are 30 by request and 10.8 by gap."""
+    slow = build.record(0, [i * 50 for i in range(3)])
+    fast = build.record(1, [i * 10 for i in range(99)])
+    summary = build.summary([slow, fast])
+    gaps = frame_of(build.run([slow, fast])).gaps["gap_s"]
+    assert summary.value("tpot_s_mean") == pytest.approx(0.030)
+    assert gaps.mean() == pytest.approx(0.0108)
+    assert summary.value("inter_chunk_s_p50") == 0.010
+    assert "each request weighing the same" in find_metric("tpot_s_mean").definition
+    assert "each gap weighing the same" in find_metric("inter_chunk_s_p50").definition
+
+
+def test_a16_time_per_token_leaves_out_the_first(build: Any) -> None:
+    """guidellm#1144: 55.0, neither 100.8 (whole latency) nor 18.2 (weighted by tokens)."""
+    few = build.record(0, [1000 + 100 * i for i in range(11)])
+    many = build.record(1, [1000 + 10 * i for i in range(101)])
+    assert build.summary([few, many]).value("tpot_s_mean") == pytest.approx(0.0550)
+
+
+def test_a19_a_run_of_one_token_answers_has_no_tpot(build: Any) -> None:
+    """flexible-inference-bench#68: not NaN, not a division by zero."""
+    summary = build.summary([build.record(i, (100,)) for i in range(100)])
+    for value in summary.values:
+        if value.metric.startswith("tpot"):
+            assert value.value is None
+            assert value.reason is not None
+            assert value.reason.startswith("n/a (0 samples)")
+    assert summary.value("ttft_s_p90") == 0.1
+    assert "NaN" not in json.dumps(to_json(summary), allow_nan=False)
+
+
+def test_a28_a_rate_covers_the_time_of_what_it_counts(build: Any) -> None:
+    """tt-inference-server#4848: 11 tok/s over the run; 100 tok/s while decoding has another name."""
+    record = build.record(0, [900 + 10 * i for i in range(11)])
+    steps = [build.step(0, 0, decode_ns=0, decode_tokens=0, prefill_ns=890_000_000)]
+    steps += [build.step(i, 900 + 10 * i, decode_ns=10_000_000, decode_tokens=1) for i in range(10)]
+    summary = build.summary([record], steps, load=CLOSED)
+    assert summary.value("output_tok_s") == 11.0
+    assert summary.value("decode_output_tok_s") == pytest.approx(100.0)
+    assert summary.value("tpot_s_mean") == pytest.approx(1 / 100)
+
+
+def test_no_metric_calls_gaps_between_chunks_inter_token() -> None:
+    """sglang#12064, vllm#27485: with several tokens per event the two are not the same."""
+    for metric in METRICS:
+        words = f"{metric.name} {metric.title} {metric.definition}".lower()
+        assert "itl" not in words
+        assert "inter-token" not in words
+
+
+def failed_at(build: Any, index: int, ms: float) -> Any:
+    """A request that got a token, and failed at `ms`."""
+    record = build.record(index, (ms,), asked=2, outcome=Outcome.FAILED)
+    return replace(record, error=RequestError("inband_error", "out of memory"))
+
+
+def test_c01_a_failed_request_does_not_raise_the_rate(build: Any) -> None:
+    """vllm#57519: an error inside a stream of status 200 counted as success."""
+    good = build.record(0, [10 * (i + 1) for i in range(100)])
+    alone = build.summary([good])
+    both = build.summary([good, failed_at(build, 1, 50)])
+    assert alone.value("output_tok_s") == both.value("output_tok_s") == 100.0
+    assert both.value("output_tokens") == 100
+    assert both.value("request_s") == 1.0
+
+
+def test_c04_the_time_of_a_failure_enters_no_latency(build: Any) -> None:
+    """guidellm#444: ten that fail at 60 s beside ten that do not."""
+    good = [build.record(i, (100 + i, 200 + i)) for i in range(10)]
+    bad = [failed_at(build, 10 + i, 60_000) for i in range(10)]
+    alone, both = build.summary(good), build.summary([*good, *bad])
+    for metric in ("ttft_s_mean", "ttft_s_max", "e2e_s_mean", "e2e_s_max", "tpot_s_mean"):
+        assert alone.value(metric) == both.value(metric)
+    assert alone.value("inter_chunk_s_p50") == both.value("inter_chunk_s_p50")
+    # Half of the requests failed, so the median is that of the slowest which did not.
+    assert both.value("e2e_s_p50") == 0.209
+
+
+@pytest.mark.parametrize("case", ["C06", "C07"])
+def test_c06_c07_a_run_in_which_all_failed_has_a_summary(build: Any, case: str) -> None:
+    """sglang#35005, Switchyard#766: division by zero, or no summary at all."""
+    kind = {"C06": "connect_failed", "C07": "timeout"}[case]
+    error = RequestError(kind, "refused")
+    records = [replace(build.failed(i), error=error, http_status=None) for i in range(20)]
+    summary = build.summary(records)
+    assert summary.validity is Validity.INVALID
+    assert summary.value("failure_rate") == 1.0
+    assert summary.manifest.counts.failed == 20
+    for metric in ("ttft_s_p50", "ttft_s_mean", "e2e_s_p50", "output_tok_s", "output_tokens"):
+        assert summary.value(metric) is None
+    text = json.dumps(to_json(summary), allow_nan=False)
+    assert "more than 50 % of the requests failed" in text
+
+
+def test_c11_a_request_that_never_came_back_is_missed(build: Any) -> None:
+    """sample-apj-sup-sa#181: `failed=0`, though 9 % of the answers never came."""
+    counts = build.run([build.record(i) for i in range(100)]).manifest.counts
+    summary = build.summary([build.record(i) for i in range(91)], counts=counts)
+    check = next(check for check in summary.checks if check.id == "V01")
+    assert check.verdict is CheckVerdict.INVALID
+    assert "91 recorded as ok, 100 counted" in check.value
+
+
+def test_c12_requests_that_failed_are_no_throughput(build: Any) -> None:
+    """aspnet/Benchmarks#320: 404s counted as requests per second."""
+    records = [failed_at(build, i, 100) for i in range(10)]
+    summary = build.summary(records)
+    assert summary.value("request_s") == 0
+    assert summary.value("failure_rate") == 1
+
+
+def test_h01_runs_of_different_models_are_not_paired(build: Any) -> None:
+    """vllm#23047: the comparison paired by order whatever was measured."""
+    other = replace(build.manifest().facts, model="Qwen3-0.6B", model_digest="b" * 64)
+    one, two = build.summary([build.record(0)]), build.summary([build.record(0)], facts=other)
+    with pytest.raises(NotComparable, match=r"model: SmolLM2-135M \(baseline\) / Qwen3-0.6B"):
+        compare("base", [one], "cand", [two], paired=True)
+
+
+def test_h04_runs_of_different_machines_are_refused(build: Any) -> None:
+    """larql#370: the baseline came from another machine."""
+    other = replace(build.manifest().machine, cpu_model="Intel Xeon")
+    one, two = build.summary([build.record(0)]), build.summary([build.record(0)], machine=other)
+    with pytest.raises(NotComparable, match=r"CPU: AMD EPYC \(baseline\) / Intel Xeon \(cand"):
+        compare("base", [one], "cand", [two], paired=True)
+
+
+def test_h07_every_metric_knows_which_way_is_better() -> None:
+    """torchrec#4280: a tail of throughput is its low end. Unknown metrics are refused."""
+    ways = {metric.name: metric.better for metric in METRICS}
+    assert ways["output_tok_s"] is ways["request_s"] is Better.HIGHER
+    assert ways["ttft_s_p99"] is ways["failure_rate"] is Better.LOWER
+    with pytest.raises(UsageError, match="no metric 'p99_intvty'"):
+        find_metric("p99_intvty")
+
+
+@pytest.mark.parametrize("requests", [1, 2, 6, 7, 36, 37, 368, 401])
+def test_h15_no_percentile_exceeds_the_maximum(build: Any, requests: int) -> None:
+    """locust#331: rounded percentiles above the largest value."""
+    times = [100 + (i * 7919) % 1009 / 7 for i in range(requests)]
+    summary = build.summary([build.record(i, (ms, ms + 1)) for i, ms in enumerate(times)])
+    line = [summary.value(f"ttft_s_{end}") for end in ("p50", "p90", "p99", "max")]
+    known = [value for value in line if value is not None]
+    assert known == sorted(known)
+    assert known[-1] == round(max(times) * 1e6) / 1e9
+    assert known[0] >= min(times) / 1e3
+
+
+def test_h17_a_p99_is_of_all_requests_not_a_mean_of_p99s(build: Any) -> None:
+    """k8s-netperf#148: shards of 10 ms and 100 ms have a p99 of 100, not of 55."""
+    times = [10] * 200 + [100] * 200
+    summary = build.summary([build.record(i, (ms, ms)) for i, ms in enumerate(times)])
+    assert summary.value("ttft_s_p99") == 0.1
+
+
+def test_h19_unlike_lengths_of_answers_are_pointed_out(build: Any) -> None:
+    """sglang#4245: engines compared with answers of different lengths."""
+    one = build.summary([build.record(0, range(100, 200))])
+    two = build.summary([build.record(0, range(100, 190), asked=100)])
+    table = compare("base", [one], "cand", [two], paired=True)
+    codes = {caution.code for caution in table.cautions}
+    assert {"DIFFERENT_OUTPUT", "RUN_INVALID"} <= codes

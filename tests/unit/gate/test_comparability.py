@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.core.errors import ExitCode, NotComparable
+from harness.core.manifest import RunManifest
+from harness.core.workload import Load, LoadKind
+from harness.gate.comparability import differences, require_comparable
+
+
+@pytest.fixture(scope="module")
+def base(build: Any) -> RunManifest:
+    return build.manifest()
+
+
+def with_engine(manifest: RunManifest, **changes: Any) -> RunManifest:
+    return replace(manifest, engine=replace(manifest.engine, **changes))
+
+
+def with_facts(manifest: RunManifest, **changes: Any) -> RunManifest:
+    return replace(manifest, facts=replace(manifest.facts, **changes))
+
+
+def with_machine(manifest: RunManifest, **changes: Any) -> RunManifest:
+    return replace(manifest, machine=replace(manifest.machine, **changes))
+
+
+def with_workload(manifest: RunManifest, **changes: Any) -> RunManifest:
+    return replace(manifest, workload=replace(manifest.workload, **changes))
+
+
+def refusals(a: RunManifest, b: RunManifest) -> list[str]:
+    return [str(difference) for difference in differences(a, b).refusals]
+
+
+def factors(a: RunManifest, b: RunManifest) -> list[str]:
+    return [difference.factor for difference in differences(a, b).factors]
+
+
+def codes(a: RunManifest, b: RunManifest) -> list[str]:
+    return [caution.code for caution in differences(a, b).cautions]
+
+
+def test_a_run_is_comparable_with_itself(base: RunManifest) -> None:
+    found = require_comparable(base, base)
+    assert (found.refusals, found.factors, found.cautions) == ((), (), ())
+
+
+def test_another_shape_is_refused_by_its_title(base: RunManifest) -> None:
+    other = with_workload(
+        base, title="eight-agents x2 backlog", shape_digest="6" * 64, requests=16, repeat_mix=2
+    )
+    expected = (
+        "workload shape: eight-agents x4 backlog (baseline) / eight-agents x2 backlog (candidate)"
+    )
+    assert refusals(base, other) == [expected]
+
+
+def test_another_shape_of_the_same_title_is_refused_by_its_digest(base: RunManifest) -> None:
+    other = with_workload(base, shape_digest="6" * 64)
+    assert refusals(base, other) == [
+        "workload shape: eight-agents x4 backlog [55555555] (baseline) / "
+        "eight-agents x4 backlog [66666666] (candidate)"
+    ]
+
+
+def test_another_load_is_refused_once(base: RunManifest) -> None:
+    other = with_workload(base, load=Load(LoadKind.CLOSED, concurrency=8), shape_digest="6" * 64)
+    assert refusals(base, other) == ["load: backlog (baseline) / closed loop 8 (candidate)"]
+
+
+def test_another_load_does_not_hide_another_size(base: RunManifest) -> None:
+    load = Load(LoadKind.CLOSED, concurrency=8)
+    other = with_workload(base, load=load, shape_digest="6" * 64, requests=16)
+    assert refusals(base, other) == [
+        "load: backlog (baseline) / closed loop 8 (candidate)",
+        "workload requests: 32 (baseline) / 16 (candidate)",
+    ]
+
+
+def test_another_workload_is_refused(base: RunManifest) -> None:
+    other = with_workload(base, name="chat", shape_digest="6" * 64)
+    assert refusals(base, other) == ["workload: eight-agents (baseline) / chat (candidate)"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"cpu_model": "Intel Xeon"}, "CPU: AMD EPYC (baseline) / Intel Xeon (candidate)"),
+        ({"cores": 4}, "cores: 2 (baseline) / 4 (candidate)"),
+        ({"gpus": ("H200",)}, "GPUs: none (baseline) / H200 (candidate)"),
+        ({"memory_gib": 9}, "memory: 8 GiB (baseline) / 9 GiB (candidate)"),
+    ],
+)
+def test_another_machine_is_refused(
+    base: RunManifest, changes: dict[str, Any], expected: str
+) -> None:
+    other = with_machine(base, **changes)
+    if "cores" in changes:
+        base = with_engine(base, threads=2)
+        other = with_engine(other, threads=2)
+    assert refusals(base, other) == [expected]
+
+
+def test_memory_may_differ_by_five_percent(base: RunManifest) -> None:
+    large, larger = (with_machine(base, memory_gib=gib) for gib in (95, 100))
+    assert refusals(large, larger) == refusals(larger, large) == []
+    assert refusals(large, with_machine(base, memory_gib=101)) != []
+
+
+def test_the_operating_system_is_only_recorded(base: RunManifest) -> None:
+    assert refusals(base, with_machine(base, os="Linux 9", python="3.12")) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"clock": "virtual"}, "clock: monotonic (baseline) / virtual (candidate)"),
+        ({"schema_version": 2}, "format version: 1 (baseline) / 2 (candidate)"),
+    ],
+)
+def test_another_kind_of_run_is_refused(
+    base: RunManifest, changes: dict[str, Any], expected: str
+) -> None:
+    assert refusals(base, replace(base, **changes)) == [expected]
+
+
+def test_models_are_told_apart_by_digest_and_else_by_name(base: RunManifest) -> None:
+    other_bytes = with_facts(base, model_digest="b" * 64)
+    assert refusals(base, other_bytes) == [
+        "model: SmolLM2-135M [aaaaaaaa] (baseline) / SmolLM2-135M [bbbbbbbb] (candidate)"
+    ]
+    assert refusals(base, with_facts(base, model="renamed")) == []
+    unknown = with_facts(base, model_digest=None, model="Qwen3-0.6B")
+    assert refusals(base, unknown) == ["model: SmolLM2-135M (baseline) / Qwen3-0.6B (candidate)"]
+
+
+def test_the_same_model_in_another_format_is_a_factor(base: RunManifest) -> None:
+    other = with_facts(base, weights="gguf", model_digest="b" * 64)
+    assert refusals(base, other) == []
+    assert factors(base, other) == ["weights: safetensors / gguf"]
+
+
+def test_another_dtype_is_refused(base: RunManifest) -> None:
+    assert refusals(base, with_facts(base, dtype="float32")) == [
+        "dtype: bfloat16 (baseline) / float32 (candidate)"
+    ]
+
+
+def test_the_dtype_that_was_asked_for_stands_in_for_an_unknown_one(base: RunManifest) -> None:
+    assert refusals(base, with_facts(base, dtype=None)) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"policy": "continuous"}, "policy: static / continuous"),
+        ({"slots": 4}, "slots: 8 / 4"),
+        ({"pad_prompts": False}, "pad_prompts: True / False"),
+        ({"threads": 1}, "threads: 2 / 1"),
+        ({"batch_window_ms": 50.0}, "batch_window_ms: none / 50.0"),
+        (
+            {"kind": "llama_cpp", "policy": None, "pad_prompts": False},
+            "engine: inhouse / llama_cpp",
+        ),
+    ],
+)
+def test_one_factor_may_differ(base: RunManifest, changes: dict[str, Any], expected: str) -> None:
+    other = with_engine(base, **changes)
+    assert refusals(base, other) == []
+    assert factors(base, other) == [expected]
+    assert codes(base, other) == []
+
+
+def test_all_cores_by_default_is_no_difference(base: RunManifest) -> None:
+    assert factors(base, with_engine(base, threads=2)) == []
+
+
+def test_names_and_ports_are_no_factors(base: RunManifest) -> None:
+    assert factors(base, with_engine(base, name="other", port=8000)) == []
+
+
+def test_version_and_context_are_factors_when_both_are_known(base: RunManifest) -> None:
+    base = with_facts(base, context_tokens=2048)
+    assert factors(base, with_facts(base, version="0.2.0")) == ["engine version: 0.1.0 / 0.2.0"]
+    assert factors(base, with_facts(base, version=None, context_tokens=None)) == []
+    assert factors(base, with_facts(base, context_tokens=4096)) == ["context: 2048 / 4096"]
+
+
+def test_a_window_that_one_policy_alone_has_is_part_of_it(base: RunManifest) -> None:
+    static = with_engine(base, policy="static")
+    dynamic = with_engine(base, policy="dynamic", batch_window_ms=50.0)
+    assert factors(static, dynamic) == ["policy: static / dynamic"]
+    assert codes(static, dynamic) == []
+
+
+def test_a_window_that_both_policies_have_is_a_factor_of_its_own(base: RunManifest) -> None:
+    static = with_engine(base, policy="static", batch_window_ms=20.0)
+    dynamic = with_engine(base, policy="dynamic", batch_window_ms=50.0)
+    assert factors(static, dynamic) == [
+        "policy: static / dynamic",
+        "batch_window_ms: 20.0 / 50.0",
+    ]
+    assert codes(static, dynamic) == ["MORE_THAN_ONE_FACTOR"]
+
+
+def test_more_than_one_factor_is_a_caution_that_lists_them(base: RunManifest) -> None:
+    other = with_engine(base, policy="continuous", slots=4)
+    (doubt,) = differences(base, other).cautions
+    assert doubt.message.endswith("policy: static / continuous, slots: 8 / 4")
+
+
+def test_another_seed_is_a_caution(base: RunManifest) -> None:
+    other = with_workload(base, seed=2, digest="e" * 64)
+    (doubt,) = differences(base, other).cautions
+    assert doubt.code == "DIFFERENT_PROMPTS"
+    assert "seeds 1 and 2" in doubt.message
+    assert refusals(base, other) == []
+
+
+def test_refusing_lists_every_difference_and_means_exit_4(base: RunManifest) -> None:
+    other = with_machine(with_facts(base, dtype="float32"), cpu_model="Intel Xeon")
+    with pytest.raises(NotComparable) as caught:
+        require_comparable(base, replace(other, run_id="run-2"))
+    assert caught.value.exit_code is ExitCode.INVALID
+    assert str(caught.value) == (
+        "run-1 and run-2 are not alike: dtype: bfloat16 (baseline) / float32 (candidate); "
+        "CPU: AMD EPYC (baseline) / Intel Xeon (candidate); "
+        "measure both sides with the same model, workload and machine"
+    )
