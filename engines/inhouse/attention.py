@@ -52,7 +52,8 @@ class PrefillAttention:
         """See Attend."""
         stored = kv if self.stored_rows is None else kv.index_select(0, self.stored_rows)
         self.cache.write(layer, self.slots, stored)
-        prompts = zip(queries.split(self.row_counts), kv.split(self.row_counts), strict=True)
+        counts = self.row_counts
+        prompts = zip(queries.split_with_sizes(counts), kv.split_with_sizes(counts), strict=True)
         return torch.cat([_attend_causally(q, rows) for q, rows in prompts])
 
 
@@ -83,7 +84,8 @@ class DecodeAttention:
         rows = len(group.blocks)
         keys, values = self.cache.gather(layer, group.blocks).transpose(1, 2).chunk(2, dim=1)
         # The query heads that share a key head become that head's query rows: no key is copied.
-        shared = queries[group.first : group.first + rows].unflatten(1, (keys.shape[1], -1))
+        own = queries[group.first : group.first + rows]
+        shared = own.reshape(rows, keys.shape[1], -1, own.shape[-1])
         output = scaled_dot_product_attention(shared, keys, values, attn_mask=group.mask)
         return output.flatten(1, 2)
 

@@ -1,7 +1,7 @@
-"""The engine: one thread that plans, executes and commits, fed by an event loop.
+"""The in-house engine as serving sees it: requests in, tokens out, on an event loop.
 
-Requests and cancellations reach the thread through a queue and are taken between steps; the tokens
-of a step go back in one call. Only the thread touches the scheduler and the runner.
+The work is done by `worker`; here are the requests, who waits for which tokens, and how all the
+parts are put together.
 """
 
 from __future__ import annotations
@@ -9,15 +9,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import queue
-import threading
-from collections.abc import AsyncIterator, Iterator, Mapping
+import os
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from engines.inhouse.runner import Runner, StepOutput
-from engines.scheduling.scheduler import Scheduler
-from engines.scheduling.sequence import Sequence
-from engines.scheduling.step import StepPlan
+import torch
+
+from engines.inhouse.kv_cache import CacheSize, KvCache, bytes_per_token
+from engines.inhouse.llama_config import LlamaConfig
+from engines.inhouse.model import LlamaModel
+from engines.inhouse.model_store import model_digest
+from engines.inhouse.runner import Runner
+from engines.inhouse.tokenizer import load_codec
+from engines.inhouse.weights import describe_weights, load_weights
+from engines.inhouse.worker import Arrival, Cancel, Reports, Tokens, Worker
+from engines.scheduling.policies import make_policy
+from engines.scheduling.scheduler import Limits, Scheduler
 from engines.serving.generation import (
     GeneratedToken,
     GenerationRequest,
@@ -26,88 +35,91 @@ from engines.serving.generation import (
 )
 from harness.core.clock import Clock
 from harness.core.engine import EngineFacts
-from harness.core.record import StepRecord
+from harness.core.errors import UsageError
 from harness.core.rundir import LineWriter
-from harness.core.units import NS_PER_S, ns_to_s
+from harness.core.units import ns_to_ms
+
+DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
+_CACHE_BYTES_MOST = 2**30
+_QUANTISATION = re.compile(r"[.-](I?Q\d\w*|F16|BF16|F32)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
-class EngineParts:
-    """What an engine is made of. `vocabulary` bounds the token ids of prompts."""
+class EngineOptions:
+    """How the engine runs. None: no window, the default size of KV cache, all cores.
 
-    scheduler: Scheduler
-    runner: Runner
-    codec: TextCodec
-    facts: EngineFacts
+    By default the KV cache has room for as many tokens as `slots` times the model's context, within
+    1 GiB.
+    """
+
+    slots: int = 8
+    kv_tokens: int | None = None
+    block_tokens: int = 16
+    policy: str = "continuous"
+    window_ns: int | None = None
+    pad_prompts: bool = True
+    dtype: str = "bfloat16"
+    threads: int | None = None
+    device: str = "cpu"
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """What bounds a request: prompt and answer together, and the ids that tokens may have."""
+
     context_tokens: int
+    kv_tokens: int
     vocabulary: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Arrival:
-    sequence_id: int
-    request: GenerationRequest
-    arrived_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Cancel:
-    sequence_id: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Stop:
-    pass
-
-
-_Order = _Arrival | _Cancel | _Stop
-_Token = GeneratedToken | RuntimeError
 
 
 class InhouseEngine:
     """A TokenEngine that batches by the policy of its scheduler."""
 
-    def __init__(self, parts: EngineParts, clock: Clock, step_log: LineWriter | None) -> None:
-        self._parts = parts
-        self._scheduler = parts.scheduler
-        self._runner = parts.runner
+    def __init__(
+        self,
+        worker: Worker,
+        codec: TextCodec,
+        facts: EngineFacts,
+        limits: RequestLimits,
+        clock: Clock,
+    ) -> None:
+        self.codec = codec
+        self._worker = worker
+        self._facts = facts
+        self._limits = limits
         self._clock = clock
-        self._step_log = step_log
-        self._orders: queue.SimpleQueue[_Order] = queue.SimpleQueue()
-        self._inboxes: dict[int, asyncio.Queue[_Token]] = {}
         self._ids = itertools.count(1)
-        self._thread = threading.Thread(target=self._work, name="inhouse-engine", daemon=True)
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._inboxes: dict[int, asyncio.Queue[GeneratedToken | RuntimeError]] = {}
         self._over: str | None = None
-        self._totals = _Totals()
-        self._gauges = self._totals.gauges(self._scheduler)
-
-    @property
-    def codec(self) -> TextCodec:
-        """The tokenizer of the model."""
-        return self._parts.codec
 
     def facts(self) -> EngineFacts:
         """What the engine is: model, dtype, limits and settings."""
-        return self._parts.facts
+        return self._facts
 
     def gauges(self) -> Mapping[str, float]:
-        """Prometheus sample names to their values after the latest step."""
-        gauges = self._gauges
-        waiting = gauges["requests_waiting"] + self._orders.qsize()
-        return {**gauges, "requests_waiting": waiting}
+        """Prometheus sample names to present values, without the `batchmark_` prefix."""
+        return self._worker.gauges()
 
     def start(self) -> None:
         """Begin to work, on a thread of the engine's own; called with an event loop running."""
-        self._loop = asyncio.get_running_loop()
-        self._thread.start()
+        loop = asyncio.get_running_loop()
+
+        def on_the_loop(callback: Callable[..., None], *values: object) -> None:
+            with contextlib.suppress(RuntimeError):  # a closed loop: nobody waits any more
+                loop.call_soon_threadsafe(callback, *values)
+
+        self._worker.start(
+            Reports(
+                made=lambda tokens: on_the_loop(self._deliver, tokens),
+                failed=lambda reason: on_the_loop(self._fail, reason),
+            )
+        )
 
     async def stop(self) -> None:
         """End the work after the step in progress; requests in flight fail."""
-        if self._thread.is_alive():
-            self._orders.put(_Stop())
-            await asyncio.to_thread(self._thread.join)
-        self._end("the engine was stopped")
+        await asyncio.to_thread(self._worker.stop)
+        self._fail("the engine was stopped")
 
     async def generate(self, request: GenerationRequest) -> AsyncIterator[GeneratedToken]:
         """Tokens of the answer as they are made. Closing the iterator cancels the request.
@@ -115,13 +127,12 @@ class InhouseEngine:
         Raises RequestRefused before the first token when the request can never be served, and
         RuntimeError when the engine has failed or was stopped.
         """
-        self._refuse_impossible(request)
+        _refuse_impossible(request, self._limits)
         if self._over is not None:
             raise RuntimeError(self._over)
         sequence_id = next(self._ids)
-        inbox: asyncio.Queue[_Token] = asyncio.Queue()
-        self._inboxes[sequence_id] = inbox
-        self._orders.put(_Arrival(sequence_id, request, self._clock.now_ns()))
+        inbox = self._inboxes[sequence_id] = asyncio.Queue()
+        self._worker.order(Arrival(sequence_id, request, self._clock.now_ns()))
         is_ended = False
         try:
             while not is_ended:
@@ -133,88 +144,109 @@ class InhouseEngine:
         finally:
             del self._inboxes[sequence_id]
             if not is_ended:
-                self._orders.put(_Cancel(sequence_id))
+                self._worker.order(Cancel(sequence_id))
 
-    def _refuse_impossible(self, request: GenerationRequest) -> None:
-        prompt, limits = request.prompt_token_ids, self._parts
-        if not prompt or request.max_tokens < 1:
-            msg = f"prompt of {len(prompt)} tokens, max_tokens {request.max_tokens}: at least 1 each"
+    def _deliver(self, tokens: Tokens) -> None:
+        for sequence_id, token in tokens.items():
+            if inbox := self._inboxes.get(sequence_id):
+                inbox.put_nowait(token)
+
+    def _fail(self, reason: str) -> None:
+        self._over = self._over or reason
+        for inbox in self._inboxes.values():
+            inbox.put_nowait(RuntimeError(self._over))
+
+
+def build_engine(
+    model_path: Path, options: EngineOptions, clock: Clock, step_log: LineWriter | None
+) -> InhouseEngine:
+    """Load the model at `model_path` and put an engine together around it.
+
+    Raises ModelFileError when the model cannot be read, and UsageError when an option is wrong.
+    """
+    dtype, device = _dtype_and_device(options)
+    torch.set_num_threads(_threads(options))
+    config, weights = load_weights(model_path, dtype)
+    codec = load_codec(model_path)
+    weights = {name: tensor.to(device) for name, tensor in weights.items()}
+    size = _cache_size(config, options, dtype)
+    limits = Limits(options.slots, size.kv_blocks, size.block_tokens, options.pad_prompts)
+    try:
+        scheduler = Scheduler(make_policy(options.policy, options.window_ns), limits)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    runner = Runner(LlamaModel(config, weights), KvCache(config, size, dtype, device), clock)
+    return InhouseEngine(
+        Worker(scheduler, runner, clock, step_log),
+        codec,
+        _facts(model_path, options, config, scheduler.most_tokens),
+        RequestLimits(config.context, scheduler.most_tokens, config.vocabulary),
+        clock,
+    )
+
+
+def _refuse_impossible(request: GenerationRequest, limits: RequestLimits) -> None:
+    prompt, most_new = request.prompt_token_ids, request.max_tokens
+    if not prompt or most_new < 1:
+        msg = f"the prompt has {len(prompt)} tokens and max_tokens is {most_new}; 1 is the least"
+        raise RequestRefused(msg)
+    for token_id in prompt:
+        if not 0 <= token_id < limits.vocabulary:
+            msg = f"the prompt holds token id {token_id}; ids are 0 to {limits.vocabulary - 1}"
             raise RequestRefused(msg)
-        for token_id in prompt:
-            if not 0 <= token_id < limits.vocabulary:
-                msg = f"token id {token_id} is not in 0 to {limits.vocabulary - 1}"
-                raise RequestRefused(msg)
-        most, reason = limits.context_tokens, "the model's context"
-        if self._scheduler.most_tokens + 1 < most:  # the last token needs no room in the cache
-            most, reason = self._scheduler.most_tokens + 1, "the KV cache with the token after it"
-        if len(prompt) + request.max_tokens > most:
-            asked = f"{len(prompt)} prompt tokens and max_tokens {request.max_tokens}"
-            msg = f"{asked} are {len(prompt) + request.max_tokens}; {reason} is {most}"
-            raise RequestRefused(msg)
+    asked = f"{len(prompt)} prompt tokens and max_tokens {most_new}"
+    if len(prompt) + most_new > limits.context_tokens:
+        msg = f"{asked} do not fit into the context of {limits.context_tokens} tokens"
+        raise RequestRefused(msg)
+    if len(prompt) + most_new - 1 > limits.kv_tokens:  # the last token is never fed back
+        msg = f"{asked} do not fit into the KV cache of {limits.kv_tokens} tokens"
+        raise RequestRefused(msg)
 
-    def _work(self) -> None:
-        """The worker thread: plan, execute, commit, until told to stop."""
-        try:
-            plan: StepPlan | None = None
-            while self._take_orders(is_idle=plan is None):
-                started_ns = self._clock.now_ns()
-                plan = self._scheduler.plan(started_ns)
-                if plan is None:
-                    continue
-                output = self._runner.execute(plan)
-                ended = self._scheduler.commit(plan, output.result)
-                self._account(plan, output, started_ns)
-                self._publish(output, ended)
-        except Exception as error:  # noqa: BLE001 - whatever it is, no request may wait for ever
-            self._call(self._end, f"the engine failed: {type(error).__name__}: {error}")
 
-    def _take_orders(self, *, is_idle: bool) -> bool:
-        """Apply what has come in, waiting for something when idle; False when told to stop."""
-        for order in self._pending_orders(is_idle=is_idle):
-            match order:
-                case _Stop():
-                    return False
-                case _Cancel(sequence_id):
-                    self._scheduler.cancel(sequence_id)
-                    self._forget_ended()
-                case _Arrival(sequence_id, request, arrived_ns):
-                    prompt = request.prompt_token_ids
-                    self._runner.add(sequence_id, prompt, ignore_eos=request.ignore_eos)
-                    self._scheduler.add(
-                        Sequence(sequence_id, len(prompt), request.max_tokens, arrived_ns)
-                    )
-        self._gauges = self._totals.gauges(self._scheduler)
-        return True
+def _dtype_and_device(options: EngineOptions) -> tuple[torch.dtype, torch.device]:
+    if options.dtype not in DTYPES:
+        msg = f"unknown dtype {options.dtype!r}; choose from {', '.join(DTYPES)}"
+        raise UsageError(msg)
+    if options.device not in {"cpu", "cuda"}:
+        msg = f"unknown device {options.device!r}; choose cpu or cuda"
+        raise UsageError(msg)
+    if options.device == "cuda" and not torch.cuda.is_available():
+        msg = "device 'cuda' was asked for, but torch finds no CUDA device; use cpu"
+        raise UsageError(msg)
+    return DTYPES[options.dtype], torch.device(options.device)
 
-    def _pending_orders(self, *, is_idle: bool) -> Iterator[_Order]:
-        with contextlib.suppress(queue.Empty):
-            if is_idle:
-                yield self._orders.get(timeout=self._idle_s())
-            while True:
-                yield self._orders.get_nowait()
 
-    def _idle_s(self) -> float | None:
-        now_ns = self._clock.now_ns()
-        wake_ns = self._scheduler.wake_ns(now_ns)
-        return None if wake_ns is None else max(0, wake_ns - now_ns) / NS_PER_S
+def _threads(options: EngineOptions) -> int:
+    return options.threads or len(os.sched_getaffinity(0))
 
-    def _account(self, plan: StepPlan, output: StepOutput, started_ns: int) -> None:
-        self._forget_ended()
-        self._totals.add(plan, output)
-        self._gauges = self._totals.gauges(self._scheduler)
-        if self._step_log is not None:
-            duration_ns = self._clock.now_ns() - started_ns
-            self._step_log.append(_step_record(plan, output, started_ns, duration_ns))
 
-    def _forget_ended(self) -> None:
-        """Drop the tokens of sequences that neither wait nor hold a slot."""
-        ...
+def _cache_size(config: LlamaConfig, options: EngineOptions, dtype: torch.dtype) -> CacheSize:
+    tokens = options.kv_tokens
+    if tokens is None:
+        most_tokens = _CACHE_BYTES_MOST // bytes_per_token(config, dtype)
+        tokens = min(options.slots * config.context, most_tokens)
+    if tokens < options.block_tokens or options.block_tokens < 1:
+        msg = f"a KV cache of {tokens} tokens in blocks of {options.block_tokens} is too small"
+        raise UsageError(msg)
+    return CacheSize(tokens // options.block_tokens, options.block_tokens)
 
-    def _publish(self, output: StepOutput, ended: tuple[int, ...]) -> None:
-        tokens = {}
-        for sequence_id, token_id in output.token_ids.items():
-            reason = None
-            if sequence_id in ended:
-                reason = "stop" if sequence_id in output.result.stopped else "length"
-            tokens[sequence_id] = GeneratedToken(token_id, reason)
-        self._call(self._deliver, tokens)
+
+def _facts(path: Path, options: EngineOptions, config: LlamaConfig, kv_tokens: int) -> EngineFacts:
+    return EngineFacts(
+        version=f"batchmark {options.version}".strip(),
+        model=path.resolve().name if path.is_dir() else _QUANTISATION.sub("", path.stem),
+        model_digest=model_digest(path),
+        dtype=options.dtype,
+        weights=describe_weights(path),
+        context_tokens=config.context,
+        settings={
+            "policy": options.policy,
+            "window_ms": None if options.window_ns is None else ns_to_ms(options.window_ns),
+            "slots": options.slots,
+            "kv_tokens": kv_tokens,
+            "block_tokens": options.block_tokens,
+            "pad_prompts": options.pad_prompts,
+            "threads": _threads(options),
+            "device": options.device,
+        },
+    )

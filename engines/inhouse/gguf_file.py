@@ -10,7 +10,7 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,19 @@ MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
 _DEFAULT_ALIGNMENT = 32
 _STRING, _ARRAY = 8, 9
-_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_SCALARS = {
+    0: "B",
+    1: "b",
+    2: "H",
+    3: "h",
+    4: "I",
+    5: "i",
+    6: "f",
+    7: "?",
+    10: "Q",
+    11: "q",
+    12: "d",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,23 +136,18 @@ def _read_header(path: Path, cursor: _Cursor) -> GgufFile:
         raise ModelFileError(msg) from error
     alignment = metadata.get("general.alignment", _DEFAULT_ALIGNMENT)
     start = -(-cursor.at // alignment) * alignment
-    tensors = {name: _place(name, *rest, start) for name, *rest in described}
+    tensors = {tensor.name: replace(tensor, offset=start + tensor.offset) for tensor in described}
     return GgufFile(path, metadata, tensors)
 
 
-def _read_tensor(cursor: _Cursor) -> tuple[str, tuple[int, ...], GGMLQuantizationType, int]:
+def _read_tensor(cursor: _Cursor) -> GgufTensor:
+    """The next tensor as described; its offset counts from the start of the data."""
     name = cursor.text()
     shape = cursor.numbers("Q", cursor.number("I"))
     kind = GGMLQuantizationType(cursor.number("I"))
-    return name, tuple(reversed(shape)), kind, cursor.number("Q")
-
-
-def _place(
-    name: str, shape: tuple[int, ...], kind: GGMLQuantizationType, offset: int, start: int
-) -> GgufTensor:
     values_per_block, bytes_per_block = GGML_QUANT_SIZES[kind]
     byte_count = prod(shape) // values_per_block * bytes_per_block
-    return GgufTensor(name, shape, kind, start + offset, byte_count)
+    return GgufTensor(name, tuple(reversed(shape)), kind, cursor.number("Q"), byte_count)
 
 
 def _check_extents(file: GgufFile, found_bytes: int) -> None:

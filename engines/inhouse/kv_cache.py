@@ -45,7 +45,9 @@ class KvCache:
 
     def gather(self, layer: int, blocks: torch.Tensor) -> torch.Tensor:
         """The tokens of `blocks` [rows, blocks] as [rows, tokens, 2 * kv_heads, head_dim]."""
-        return self._layers[layer].index_select(0, blocks.flatten()).unflatten(0, blocks.shape).flatten(1, 2)
+        stored = self._layers[layer]
+        gathered = stored.index_select(0, blocks.flatten())
+        return gathered.view(len(blocks), -1, *stored.shape[2:])
 
 
 def bytes_per_token(config: LlamaConfig, dtype: torch.dtype) -> int:

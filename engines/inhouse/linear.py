@@ -26,6 +26,6 @@ def make_linear(weight: torch.Tensor, bias: torch.Tensor | None = None) -> Linea
 def _can_pack() -> bool:
     """The operators are what torch.compile emits for a frozen linear layer; not a public name."""
     names = ("_reorder_linear_weight", "_linear_pointwise")
-    return torch.backends.mkldnn.is_available() and all(
+    return torch.backends.mkldnn.is_available() and all(  # type: ignore[no-untyped-call]
         hasattr(torch.ops.mkldnn, name) for name in names
     )

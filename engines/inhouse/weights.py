@@ -124,7 +124,7 @@ def _gguf_tensors(
         yield layer + name, values
 
 
-def _dequantized(path: Path, tensor: GgufTensor, data: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _dequantized(path: Path, tensor: GgufTensor, data: np.memmap) -> np.ndarray:
     if tensor.kind.name not in READABLE:
         msg = (
             f"{path} stores {tensor.name} as {tensor.kind.name}; "

@@ -25,7 +25,6 @@ from harness.core.jsonable import from_json
 from harness.core.manifest import RunStatus
 from harness.core.rundir import MANIFEST, REQUESTS, STEPS, RunFolder, read_run, write_json
 
-DEFAULT_STORE = Path(".batchmark/baselines")
 LABEL = "baseline.json"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
 OLD_AFTER_DAYS = 30

@@ -78,7 +78,7 @@ async def _measure(
     await engine.start()
     await engine.wait_until_ready()
     facts = await engine.facts()
-    served = facts.served_name or engine.spec.model
+    served = facts.served_name or facts.model or engine.spec.model
     link = Link(engine.plan.base_url, served, engine.dialect, context.clock, engine.raise_if_dead)
     context.on_stage("warming up")
     await warm_up(link, warmup)
