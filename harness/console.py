@@ -25,6 +25,7 @@ from harness.gate import formatting, tables
 from harness.gate.baseline import Baseline
 from harness.gate.cells import Align, Cell, Column, Table, Tone
 from harness.gate.comparison import ComparisonTable, context_of, phrase
+from harness.gate.comparison_table import certainty, comparison_table
 
 REFRESH_EVERY_S = 0.25
 RUNS_SIDE_BY_SIDE = 3
@@ -89,7 +90,10 @@ def print_plan(plan: RunPlan, console: Console | None = None) -> None:
 
 
 def print_summary(summary: Summary, console: Console | None = None) -> None:
-    """Print one run: how far it may be trusted, its metrics, and its cautions."""
+    """Print one run: how far it may be trusted, then its metrics.
+
+    Its cautions are not printed: a caller with several runs prints each caution once.
+    """
     out = _out(console)
     print_line(f"{summary.manifest.engine.name} ({context_of(summary.manifest)})", out)
     for table in (
@@ -98,7 +102,6 @@ def print_summary(summary: Summary, console: Console | None = None) -> None:
         tables.metric_table([summary]),
     ):
         draw(replace(table, title=""), out)
-    print_cautions(summary.cautions, out)
 
 
 def print_time_split(
@@ -117,19 +120,21 @@ def print_time_split(
 
 
 def print_comparison(table: ComparisonTable, console: Console | None = None) -> None:
-    """Print what a candidate is to its baseline: every metric, the cautions, the first ratio."""
+    """Print what a candidate is to its baseline: every metric, then the first ratio in words.
+
+    Its cautions are not printed: a caller with several tables prints each caution once.
+    """
     out = _out(console)
-    drawn = tables.comparison_table(table)
+    drawn = comparison_table(table)
     print_line(f"{drawn.title} ({table.context})", out)
     if table.factors:
         print_line(f"what differs on purpose: {', '.join(table.factors)}", out)
     draw(replace(drawn, title=""), out)
-    print_cautions(table.cautions, out)
     headline = next((row for row in table.rows if row.ratio is not None), None)
     if headline is not None:
         said = f"{table.candidate_name}: {phrase(table, headline)}"
         out.print(Text(said, style="bold"), soft_wrap=True)
-        print_line(tables.certainty(headline), out)
+        print_line(certainty(headline), out)
 
 
 def print_cautions(cautions: Sequence[Caution], console: Console | None = None) -> None:

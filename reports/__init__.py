@@ -1,4 +1,4 @@
 """Pictures and pages. Knows the core, the analyzer and the gate; must not compute a metric.
 
-Reading order: page, tables, figures, templates/.
+Reading order: page, method, figures, slots, svg, tables, templates/.
 """

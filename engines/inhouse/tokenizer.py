@@ -72,7 +72,7 @@ def load_codec(path: Path) -> Codec:
 
     Raises ModelFileError when there is no tokenizer, or one of a kind that is not supported.
     """
-    return _codec_of_folder(path) if path.is_dir() else _codec_of_gguf(read_gguf(path))
+    return _codec_of_folder(path) if path.is_dir() else codec_of_gguf(read_gguf(path))
 
 
 def _codec_of_folder(folder: Path) -> Codec:
@@ -104,14 +104,19 @@ def _template_of_folder(folder: Path) -> str | None:
     return template if isinstance(template, str) else None
 
 
-def _codec_of_gguf(file: GgufFile) -> Codec:
+def codec_of_gguf(file: GgufFile) -> Codec:
+    """The codec that the metadata of `file` describes. Raises ModelFileError as `load_codec`."""
     values = file.metadata
     if values.get("tokenizer.ggml.model") != "gpt2":
         kind = values.get("tokenizer.ggml.model")
         msg = f"{file.path} has a tokenizer of kind {kind!r}; supported is 'gpt2' (byte-level BPE)"
         raise ModelFileError(msg)
-    words: list[str] = values["tokenizer.ggml.tokens"]
-    merges = [tuple(merge.split(" ")) for merge in values["tokenizer.ggml.merges"]]
+    try:
+        words: list[str] = values["tokenizer.ggml.tokens"]
+        merges = [tuple(merge.split(" ")) for merge in values["tokenizer.ggml.merges"]]
+    except KeyError as error:
+        msg = f"{file.path} lacks {error}; convert the model again"
+        raise ModelFileError(msg) from None
     vocabulary = {word: index for index, word in enumerate(words)}
     tokenizer = Tokenizer(BPE(vocab=vocabulary, merges=merges))
     _split_words(tokenizer, file)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from harness.analyzer.metrics import METRICS, Better, Metric, find_metric
+from harness.analyzer.metrics import METRICS, Better, Metric
 from harness.analyzer.summary import Check, CheckVerdict, MetricValue, StepTotals, Summary, Validity
 from harness.core.cautions import Caution
 from harness.core.manifest import Counts, RunManifest
@@ -13,7 +13,6 @@ from harness.core.record import RequestRecord
 from harness.gate import formatting
 from harness.gate.baseline import Baseline
 from harness.gate.cells import Align, Cell, Column, Reasons, Table, Tone
-from harness.gate.comparison import Comparison, ComparisonTable, phrase
 
 VERDICT_TONES = {
     CheckVerdict.PASS: Tone.GOOD,
@@ -40,7 +39,7 @@ def metric_table(summaries: Sequence[Summary]) -> Table:
     values = [{value.metric: value for value in summary.values} for summary in summaries]
     reasons = Reasons()
     rows = tuple(
-        (_metric_name(metric), *(_metric_cell(metric, of_run, reasons) for of_run in values))
+        (metric_name(metric), *(_metric_cell(metric, of_run, reasons) for of_run in values))
         for metric in METRICS
     )
     columns = (Column("Metric"), *(Column(label, Align.RIGHT) for label in labels))
@@ -56,71 +55,8 @@ def _metric_cell(metric: Metric, of_run: Mapping[str, MetricValue], reasons: Rea
     return Cell(formatting.quantity(found.value, metric.unit))
 
 
-def comparison_table(table: ComparisonTable) -> Table:
-    """All metrics of a candidate beside its baseline's. Each ratio's note is its full phrase."""
-    has_intervals = any(row.lo is not None and row.hi is not None for row in table.rows)
-    reasons = Reasons()
-    rows = tuple(
-        tuple(_comparison_cells(table, row, reasons, has_intervals=has_intervals))
-        for row in table.rows
-    )
-    columns = (
-        Column("Metric"),
-        Column(table.baseline_name, Align.RIGHT),
-        Column(table.candidate_name, Align.RIGHT),
-        Column("Ratio", Align.RIGHT),
-        *((Column("95 % interval", Align.RIGHT),) if has_intervals else ()),
-        Column("Candidate"),
-    )
-    title = f"{table.candidate_name} against {table.baseline_name}"
-    doubts = [certainty(row) for row in table.rows if row.ratio is not None and row.lo is None]
-    return Table(title, columns, rows, (*reasons.notes, *dict.fromkeys(doubts)))
-
-
-def _comparison_cells(
-    table: ComparisonTable, row: Comparison, reasons: Reasons, *, has_intervals: bool
-) -> Iterator[Cell]:
-    metric = find_metric(row.metric)
-    yield _metric_name(metric)
-    for value in (row.baseline, row.candidate):
-        is_known = value is not None
-        text = formatting.quantity(value, metric.unit)
-        yield Cell(text) if is_known else reasons.cell(row.reason)
-    if row.ratio is None:
-        yield reasons.cell(row.reason, "none")
-    else:
-        yield Cell(formatting.ratio(row.ratio), phrase(table, row), Tone.STRONG)
-    if has_intervals:
-        yield _interval(row)
-    yield _reading(metric, row)
-
-
-def certainty(row: Comparison) -> str:
-    """How sure the ratio of `row` is, in words: its interval, or why there is none."""
-    if row.lo is None or row.hi is None:
-        return row.reason or "no interval was computed"
-    return f"95 % interval {formatting.ratio(row.lo)} to {formatting.ratio(row.hi)}"
-
-
-def _interval(row: Comparison) -> Cell:
-    if row.lo is None or row.hi is None:
-        return Cell("-", tone=Tone.MUTED)
-    return Cell(f"{formatting.ratio(row.lo)} to {formatting.ratio(row.hi)}")
-
-
-def _reading(metric: Metric, row: Comparison) -> Cell:
-    """Whether the ratio is good news for the candidate."""
-    if row.ratio is None or metric.better is Better.NEITHER:
-        return Cell("")
-    if row.ratio == 1:
-        return Cell("equal", tone=Tone.MUTED)
-    if row.lo is not None and row.hi is not None and row.lo <= 1 <= row.hi:
-        return Cell("unclear", "the interval contains 1", Tone.MUTED)
-    is_better = (row.ratio > 1) == (metric.better is Better.HIGHER)
-    return Cell("better", tone=Tone.GOOD) if is_better else Cell("worse", tone=Tone.BAD)
-
-
-def _metric_name(metric: Metric) -> Cell:
+def metric_name(metric: Metric) -> Cell:
+    """The cell that names a metric; its note is the definition."""
     better = "" if metric.better is Better.NEITHER else f" Better: {metric.better}."
     return Cell(metric.title, f"{metric.name}: {metric.definition}{better}")
 

@@ -18,6 +18,8 @@ from harness.core.plan import RunPlan
 from harness.core.workload import Load, LoadKind
 from harness.gate.baseline import Baseline, BaselineLabel
 from harness.gate.comparison import compare
+from harness.gate.comparison_table import comparison_table
+from harness.gate.tables import metric_table
 
 COUNTS = Counts(planned=32, sent=16, ok=8)
 
@@ -56,8 +58,8 @@ def test_no_line_of_a_table_is_wider_than_the_terminal(build: Any) -> None:
     static, _, table = two_sides(build)
     out = terminal(80)
     for drawn in (
-        console.tables.comparison_table(table),
-        console.tables.metric_table([static] * 3),
+        comparison_table(table),
+        metric_table([static] * 3),
     ):
         console.draw(replace(drawn, notes=()), out)
     assert max(len(line) for line in shown(out).splitlines()) <= 80
@@ -75,13 +77,12 @@ def test_a_piped_table_keeps_each_row_on_one_line(
     ]
 
 
-def test_a_summary_shows_validity_metrics_reasons_and_cautions(build: Any) -> None:
+def test_a_summary_shows_validity_metrics_and_reasons(build: Any) -> None:
     out = terminal(120)
     console.print_summary(build.summary([build.record(), build.failed(1)]), out)
     said = shown(out)
     for part in ("inhouse-static (SmolLM2-135M bf16", "1 of 2 ok, 1 failed", "output tok/s", "368"):
         assert part in said
-    assert "caution REQUESTS_FAILED: 1 of 2 requests failed" in said
 
 
 def test_a_comparison_ends_with_its_ratio_as_a_whole_phrase(build: Any) -> None:
@@ -91,7 +92,6 @@ def test_a_comparison_ends_with_its_ratio_as_a_whole_phrase(build: Any) -> None:
         "inhouse-continuous: 2.00x output tok/s vs inhouse-static "
         "(SmolLM2-135M bf16, 2-core AMD EPYC, eight-agents x4 backlog)\n" in shown(out)
     )
-    assert "caution TOO_FEW_RUNS" in shown(out)
 
 
 def test_each_caution_is_printed_once_with_its_remedy() -> None:

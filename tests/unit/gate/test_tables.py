@@ -12,6 +12,7 @@ from harness.core.record import Outcome, RequestError
 from harness.gate import tables
 from harness.gate.cells import Table, Tone
 from harness.gate.comparison import Comparison, ComparisonTable
+from harness.gate.comparison_table import comparison_table
 
 INHOUSE = EngineSpec("inhouse", "inhouse-continuous", "smollm2", policy="continuous")
 
@@ -56,16 +57,14 @@ def test_each_reason_is_written_once_however_many_cells_need_it(build: Any) -> N
 
 
 def test_a_ratio_carries_its_whole_phrase() -> None:
-    table = tables.comparison_table(
-        compared(Comparison("output_tok_s", 10, 19.3, 1.93, None, None))
-    )
+    table = comparison_table(compared(Comparison("output_tok_s", 10, 19.3, 1.93, None, None)))
     ratio = table.rows[0][3]
     assert ratio.text == "1.93x"
     assert ratio.note == "1.93x output tok/s vs inhouse-static (m, h, w)"
 
 
 def test_a_higher_latency_reads_as_worse_and_a_higher_rate_as_better() -> None:
-    table = tables.comparison_table(
+    table = comparison_table(
         compared(
             Comparison("output_tok_s", 10, 20, 2.0, None, None),
             Comparison("ttft_s_p50", 1, 2, 2.0, None, None),
@@ -77,21 +76,21 @@ def test_a_higher_latency_reads_as_worse_and_a_higher_rate_as_better() -> None:
 
 def test_an_interval_that_contains_one_reads_as_unclear() -> None:
     row = Comparison("output_tok_s", 10, 11, 1.1, 0.98, 1.23)
-    table = tables.comparison_table(compared(row, runs=3))
+    table = comparison_table(compared(row, runs=3))
     assert [cell.text for cell in table.rows[0][3:]] == ["1.10x", "0.98x to 1.23x", "unclear"]
 
 
 def test_without_repeats_there_is_no_interval_column_but_a_note_that_says_why() -> None:
     reason = "1 run(s) on a side give no interval (3 needed)"
     row = Comparison("output_tok_s", 10, 11, 1.1, None, None, reason)
-    table = tables.comparison_table(compared(row))
+    table = comparison_table(compared(row))
     assert "95 % interval" not in [column.title for column in table.columns]
     assert table.notes == (reason,)
 
 
 def test_a_missing_ratio_shows_both_values_and_the_reason() -> None:
     row = Comparison("failure_rate", 0.0, 0.5, None, None, None, "a value is 0")
-    table = tables.comparison_table(compared(row))
+    table = comparison_table(compared(row))
     assert [cell.text for cell in table.rows[0]] == ["failure rate", "0.0 %", "50.0 %", "none¹", ""]
     assert table.notes == ("¹ a value is 0",)
 

@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from reports import figures
-from reports.figures import Figure, Samples, Slots, TimeParts
+from reports import figures, slots
+from reports.figures import Figure, Samples, TimeParts
+from reports.slots import Slots
+from reports.svg import MOST_POINTS
 
 COLOURS = figures.engine_colours(["a", "b"])
 
@@ -61,7 +63,7 @@ def test_a_failed_request_keeps_the_curve_below_the_top() -> None:
 def test_a_hundred_thousand_requests_are_drawn_with_few_points_and_their_extremes() -> None:
     values = np.arange(1, 100_001) / 1000
     x, y = figures._curve(values, 101.0)
-    assert len(x) <= figures.MOST_POINTS + 2
+    assert len(x) <= MOST_POINTS + 2
     assert (x[1], x[-2]) == (0.001, 100.0)
     assert (y[1], y[-2]) == (1e-5, 1.0)
 
@@ -84,20 +86,20 @@ def test_a_rate_of_zero_is_a_bar_of_no_length() -> None:
 
 
 def test_without_steps_the_slot_figure_gives_a_reason() -> None:
-    figure = figures.slots_over_time("s", "Slots", [Slots("a", steps())], COLOURS)
+    figure = slots.slots_over_time("s", "Slots", [Slots("a", steps())], COLOURS)
     assert (figure.svg, figure.reason) == (None, "no engine wrote a step log")
     assert figures.time_split("p", "Time", [], COLOURS).svg is None
 
 
 @pytest.mark.parametrize("rows", [[(0, 0.1, 4, 4, 0)], [(0, 0, 4, 0, 4)], [(1, 0.1, 8, 0, 0)] * 3])
 def test_one_step_no_time_and_empty_slots_are_drawn(rows: list[Any]) -> None:
-    assert_drawn(figures.slots_over_time("s", "Slots", [Slots("a", steps(*rows))], COLOURS))
+    assert_drawn(slots.slots_over_time("s", "Slots", [Slots("a", steps(*rows))], COLOURS))
     assert_drawn(figures.time_split("p", "Time", [TimeParts("a", 0, 0, 0)], COLOURS))
 
 
 def test_between_steps_the_slots_are_empty_and_equal_steps_are_one_level() -> None:
     run = Slots("a", steps((0, 1, 4, 4, 0), (1, 1, 4, 4, 0), (3, 1, 4, 2, 2)))
-    edges, running, padded = figures._occupancy(run, 4.0)
+    edges, running, padded = slots._occupancy(run, 4.0)
     assert edges.tolist() == [0, 2, 3, 4]
     assert running.tolist() == [4, 0, 2, 0]
     assert padded.tolist() == [0, 0, 2, 0]
@@ -109,8 +111,8 @@ def test_thinned_slots_keep_the_area_under_them() -> None:
     starts = np.concatenate([[0], np.cumsum(durations)[:-1]])
     running = rng.integers(0, 9, 5000)
     run = Slots("a", steps(*zip(starts, durations, [8] * 5000, running, 8 - running, strict=True)))
-    edges, drawn, padded = figures._occupancy(run, float(durations.sum()))
-    assert len(edges) == figures.MOST_POINTS + 1
+    edges, drawn, padded = slots._occupancy(run, float(durations.sum()))
+    assert len(edges) == MOST_POINTS + 1
     assert (drawn[:-1] * np.diff(edges)).sum() == pytest.approx((running * durations).sum())
     assert np.allclose((drawn + padded)[:-1], 8)
 

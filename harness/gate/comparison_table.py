@@ -1,0 +1,75 @@
+"""A comparison as plain strings, ratio by ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.analyzer.metrics import Better, Metric, find_metric
+from harness.gate import formatting
+from harness.gate.cells import Align, Cell, Column, Reasons, Table, Tone
+from harness.gate.comparison import Comparison, ComparisonTable, phrase
+from harness.gate.tables import metric_name
+
+
+def comparison_table(table: ComparisonTable) -> Table:
+    """All metrics of a candidate beside its baseline's. Each ratio's note is its full phrase."""
+    has_intervals = any(row.lo is not None and row.hi is not None for row in table.rows)
+    reasons = Reasons()
+    rows = tuple(
+        tuple(_comparison_cells(table, row, reasons, has_intervals=has_intervals))
+        for row in table.rows
+    )
+    columns = (
+        Column("Metric"),
+        Column(table.baseline_name, Align.RIGHT),
+        Column(table.candidate_name, Align.RIGHT),
+        Column("Ratio", Align.RIGHT),
+        *((Column("95 % interval", Align.RIGHT),) if has_intervals else ()),
+        Column("Candidate"),
+    )
+    title = f"{table.candidate_name} against {table.baseline_name}"
+    doubts = [certainty(row) for row in table.rows if row.ratio is not None and row.lo is None]
+    return Table(title, columns, rows, (*reasons.notes, *dict.fromkeys(doubts)))
+
+
+def _comparison_cells(
+    table: ComparisonTable, row: Comparison, reasons: Reasons, *, has_intervals: bool
+) -> Iterator[Cell]:
+    metric = find_metric(row.metric)
+    yield metric_name(metric)
+    for value in (row.baseline, row.candidate):
+        is_known = value is not None
+        text = formatting.quantity(value, metric.unit)
+        yield Cell(text) if is_known else reasons.cell(row.reason)
+    if row.ratio is None:
+        yield reasons.cell(row.reason, "none")
+    else:
+        yield Cell(formatting.ratio(row.ratio), phrase(table, row), Tone.STRONG)
+    if has_intervals:
+        yield _interval(row)
+    yield _reading(metric, row)
+
+
+def certainty(row: Comparison) -> str:
+    """How sure the ratio of `row` is, in words: its interval, or why there is none."""
+    if row.lo is None or row.hi is None:
+        return row.reason or "no interval was computed"
+    return f"95 % interval {formatting.ratio(row.lo)} to {formatting.ratio(row.hi)}"
+
+
+def _interval(row: Comparison) -> Cell:
+    if row.lo is None or row.hi is None:
+        return Cell("-", tone=Tone.MUTED)
+    return Cell(f"{formatting.ratio(row.lo)} to {formatting.ratio(row.hi)}")
+
+
+def _reading(metric: Metric, row: Comparison) -> Cell:
+    """Whether the ratio is good news for the candidate."""
+    if row.ratio is None or metric.better is Better.NEITHER:
+        return Cell("")
+    if row.ratio == 1:
+        return Cell("equal", tone=Tone.MUTED)
+    if row.lo is not None and row.hi is not None and row.lo <= 1 <= row.hi:
+        return Cell("unclear", "the interval contains 1", Tone.MUTED)
+    is_better = (row.ratio > 1) == (metric.better is Better.HIGHER)
+    return Cell("better", tone=Tone.GOOD) if is_better else Cell("worse", tone=Tone.BAD)
