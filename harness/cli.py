@@ -243,6 +243,21 @@ def show(
 
 
 @app.command()
+def explain(
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Print a run's numbers as vLLM, SGLang, GuideLLM, AIPerf and MLPerf define them."""
+
+    def body() -> ExitCode:
+        from harness.commands import explain as command
+
+        return command.explain_run(run_folder, as_json=as_json)
+
+    _finish(body)
+
+
+@app.command()
 def report(
     run_folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
     baseline: Annotated[

@@ -25,7 +25,7 @@ from harness.gate import formatting, tables
 from harness.gate.baseline import Baseline
 from harness.gate.cells import Align, Cell, Column, Table, Tone
 from harness.gate.comparison import ComparisonTable, context_of, phrase
-from harness.gate.comparison_table import certainty, comparison_table
+from harness.gate.comparison_table import comparison_table, headlines
 
 REFRESH_EVERY_S = 0.25
 RUNS_SIDE_BY_SIDE = 3
@@ -89,19 +89,30 @@ def print_plan(plan: RunPlan, console: Console | None = None) -> None:
     print_line(f"folder: {plan.folder}", console)
 
 
-def print_summary(summary: Summary, console: Console | None = None) -> None:
-    """Print one run: how far it may be trusted, then its metrics.
+def print_summaries(summaries: Sequence[Summary], console: Console | None = None) -> None:
+    """Print runs beside each other: how far each may be trusted, then their metrics.
 
-    Its cautions are not printed: a caller with several runs prints each caution once.
+    Their cautions are not printed: a caller prints each caution once, at the end.
     """
     out = _out(console)
-    print_line(f"{summary.manifest.engine.name} ({context_of(summary.manifest)})", out)
-    for table in (
-        tables.validity_table([summary]),
-        tables.check_table([summary]),
-        tables.metric_table([summary]),
-    ):
-        draw(replace(table, title=""), out)
+    for context in dict.fromkeys(context_of(summary.manifest) for summary in summaries):
+        print_line(context, out)
+    draw(replace(tables.validity_table(summaries), title=""), out)
+    draw(tables.check_table(summaries), out)
+    for first in range(0, len(summaries), RUNS_SIDE_BY_SIDE):
+        beside = summaries[first : first + RUNS_SIDE_BY_SIDE]
+        draw(replace(tables.metric_table(beside), title=""), out)
+
+
+def print_headlines(comparisons: Sequence[ComparisonTable], console: Console | None = None) -> None:
+    """Print the ratios that open a report, each as a sentence with its baseline and context."""
+    out = _out(console)
+    for table in comparisons:
+        for row in headlines(table):
+            said = f"{table.candidate_name}: {phrase(table, row)}"
+            out.print(Text(said, style="bold"), soft_wrap=True)
+    if comparisons:
+        out.print()
 
 
 def print_time_split(
@@ -130,11 +141,7 @@ def print_comparison(table: ComparisonTable, console: Console | None = None) -> 
     if table.factors:
         print_line(f"what differs on purpose: {', '.join(table.factors)}", out)
     draw(replace(drawn, title=""), out)
-    headline = next((row for row in table.rows if row.ratio is not None), None)
-    if headline is not None:
-        said = f"{table.candidate_name}: {phrase(table, headline)}"
-        out.print(Text(said, style="bold"), soft_wrap=True)
-        print_line(certainty(headline), out)
+    print_headlines([table], out)
 
 
 def print_cautions(cautions: Sequence[Caution], console: Console | None = None) -> None:
@@ -181,7 +188,8 @@ def print_simulation(
         for name in names
     ]
     print_table(f"Simulated: {context}", ("figure", *sides), rows, console)
-    print_line(f"{formatting.ratio(ratio)} output tok/s, {policy} vs static ({context})", console)
+    said = "no ratio of" if ratio is None else f"{ratio:.3f}x"
+    print_line(f"{said} output tok/s, {policy} vs static ({context})", console)
 
 
 def draw(table: Table, console: Console | None = None) -> None:
@@ -277,9 +285,11 @@ def _header(title: str) -> Text:
 
 def _simulated(name: str, value: float | None) -> str:
     if name.endswith("_share"):
-        return formatting.share(value)
+        return formatting.NOT_MEASURED if value is None else f"{100 * value:.2f} %"
     if name.endswith("_tok_s"):
-        return formatting.quantity(value, "tok/s")
+        return formatting.NOT_MEASURED if value is None else f"{value:.2f} tok/s"
+    if name == "elapsed_ms" and value is not None:
+        return f"{value:,.0f} ms"
     if "_ms" in name:
         return formatting.seconds(None if value is None else value / 1000)
     return formatting.count(value)

@@ -20,12 +20,10 @@ from harness.core.cautions import Caution
 from harness.core.rundir import RunFolder
 from harness.gate import formatting, tables
 from harness.gate.comparison import ComparisonTable, phrase
-from harness.gate.comparison_table import certainty, comparison_table
+from harness.gate.comparison_table import certainty, comparison_table, headlines
 from reports import figures
 from reports.method import method_tables
 from reports.slots import Slots, slots_over_time
-
-HEADLINE_METRICS = ("output_tok_s", "ttft_s_p50", "e2e_s_p50")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,13 +117,11 @@ def _cautions(
 
 def _claims(table: ComparisonTable) -> list[Claim]:
     """The ratios that open the page: those of the headline metrics that have one."""
-    rows = {row.metric: row for row in table.rows}
     claims: list[Claim] = []
-    for row in (rows[name] for name in HEADLINE_METRICS if name in rows):
-        if row.ratio is not None:
-            ratio = formatting.ratio(row.ratio)
-            rest = phrase(table, row).removeprefix(ratio).strip()
-            claims.append(Claim(ratio, rest, certainty(row)))
+    for row in headlines(table):
+        ratio = formatting.ratio(row.ratio)
+        rest = phrase(table, row).removeprefix(ratio).strip()
+        claims.append(Claim(ratio, rest, certainty(row)))
     return claims
 
 

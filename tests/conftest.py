@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -183,3 +184,63 @@ class Build:
 def build() -> Build:
     """Makers of hand-made runs."""
     return Build()
+
+
+TINY_LLAMA = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 256,
+    "max_position_embeddings": 4096,
+    "rms_norm_eps": 1e-5,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": True,
+    "eos_token_id": 0,
+    "bos_token_id": 0,
+    "torch_dtype": "float32",
+}
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Hugging Face folder with a random Llama of 2 layers and a tokenizer of single bytes."""
+    torch = pytest.importorskip("torch", reason="torch is not installed (extra: inhouse)")
+    save_file = pytest.importorskip("safetensors.torch").save_file
+    tokenizers = pytest.importorskip("tokenizers")
+    folder = tmp_path_factory.mktemp("model") / "tiny-llama"
+    folder.mkdir()
+    generator = torch.Generator().manual_seed(3)
+
+    def matrix(*shape: int) -> object:
+        return torch.randn(*shape, generator=generator) * 0.2
+
+    weights = {
+        "model.embed_tokens.weight": matrix(256, 64),
+        "model.norm.weight": torch.ones(64),
+    }
+    for layer in range(2):
+        prefix = f"model.layers.{layer}."
+        weights |= {
+            prefix + "self_attn.q_proj.weight": matrix(64, 64),
+            prefix + "self_attn.k_proj.weight": matrix(32, 64),
+            prefix + "self_attn.v_proj.weight": matrix(32, 64),
+            prefix + "self_attn.o_proj.weight": matrix(64, 64),
+            prefix + "mlp.gate_proj.weight": matrix(96, 64),
+            prefix + "mlp.up_proj.weight": matrix(96, 64),
+            prefix + "mlp.down_proj.weight": matrix(64, 96),
+            prefix + "input_layernorm.weight": torch.ones(64),
+            prefix + "post_attention_layernorm.weight": torch.ones(64),
+        }
+    save_file(weights, str(folder / "model.safetensors"))
+    (folder / "config.json").write_text(json.dumps(TINY_LLAMA))
+    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {letter: i for i, letter in enumerate(alphabet)}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocab=vocabulary, merges=[]))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return folder

@@ -2,4 +2,7 @@
 
 Reading order: summary (the nouns), metrics (the definitions), measures (how each is computed),
 frame, steps, estimators; then validity and run_cautions (the doubts); summarize calls them all.
+
+Apart from these: dialects (a run as other tools would number it), with number_dialect (its nouns),
+dialect_rules, dialect_views and dialect_measures.
 """

@@ -106,9 +106,7 @@ def next_higher(values: Sequence[Weighted], percent: int) -> float:
     return sorted(value for value, _ in values)[len(values) * percent // 100]
 
 
-def latency(
-    run: RunFolder, *, view: View, sample: Sample, summary: Summary
-) -> float | Unmeasured:
+def latency(run: RunFolder, *, view: View, sample: Sample, summary: Summary) -> float | Unmeasured:
     """`summary` of the samples of every request in `view`, in seconds."""
     seen = view(run)
     if isinstance(seen, Unmeasured):
@@ -160,9 +158,7 @@ def between_tokens(_run: RunFolder, seen: Sequence[Seen]) -> float:
     return max(one.last_s for one in seen) - min(one.first_s for one in seen)
 
 
-def rate(
-    run: RunFolder, *, view: View, amount: Amount, duration: Duration
-) -> float | Unmeasured:
+def rate(run: RunFolder, *, view: View, amount: Amount, duration: Duration) -> float | Unmeasured:
     """The sum of `amount` over the requests in `view`, a second of `duration`."""
     seen = view(run)
     if isinstance(seen, Unmeasured):

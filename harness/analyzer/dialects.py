@@ -4,7 +4,8 @@ The formulas were read in the public sources of these tools, at the versions nam
 
 - vLLM bench: vllm/benchmarks/serve.py (`calculate_metrics`, `benchmark`) and
   vllm/benchmarks/lib/endpoint_request_func.py (`async_request_openai_completions`);
-- SGLang: sglang/benchmark/serving.py (`async_request_openai_completions`, `calculate_metrics`);
+- SGLang bench_serving: sglang/benchmark/serving.py (`async_request_openai_completions`,
+  `calculate_metrics`);
 - GuideLLM: guidellm/schemas/base/request_stats.py and statistics.py,
   guidellm/benchmark/schemas/generative/metrics.py, guidellm/backends/openai/http.py;
 - AIPerf: aiperf/metrics/types/ (ttft, request_latency, inter_token_latency, min_request,
@@ -17,116 +18,259 @@ cannot say is listed in `dialect_views`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 
 from harness.analyzer import dialect_measures as measured
+from harness.analyzer import dialect_rules as rules
 from harness.analyzer import dialect_views as views
-from harness.analyzer.dialect_measures import Sample, Summary, View
+from harness.analyzer.dialect_measures import Summary
 from harness.analyzer.measures import Unmeasured
+from harness.analyzer.number_dialect import (
+    E2E,
+    ITL,
+    OUTPUT,
+    REQUESTS,
+    TOTAL,
+    TPOT,
+    TTFT,
+    DialectMetric,
+    DialectReading,
+    Latency,
+    NumberDialect,
+    latencies,
+    rate_of,
+    rates_over,
+)
 from harness.core.rundir import RunFolder
 
-TTFT, TPOT, ITL, E2E = "TTFT", "TPOT", "ITL", "E2E"
-OUTPUT, TOTAL, REQUESTS = "output tok/s", "total tok/s", "requests/s"
-STATISTICS = ("mean", "p50", "p99")
-# What the number of that name is with us: a metric's name, without its statistic if it has one.
-OURS = {
-    TTFT: "ttft_s",
-    TPOT: "tpot_s",
-    ITL: "inter_chunk_s",
-    E2E: "e2e_s",
-    OUTPUT: "output_tok_s",
-    REQUESTS: "request_s",
-}
-WITHOUT_MEAN = "inter_chunk_s"
+_FROM_SENDING = "from sending, not from due"
+_LEFT_OUT = "failures left out; interpolated"
+_TO_STREAM_END = "to the end of the stream, not the last token"
+_TO_COMPLETION = f"{_TO_STREAM_END}; percentiles one rank up"
+_AS_ASKED = "tokens are those asked for, unless usage is running"
+_WITH_DRAIN = "from the start of the run to the last close"
+_OF_OK = "from the first sending to the last content, failures left out"
+_FIRST_TO_LAST = "from the first token of the run to the last; failures too"
+_PLUS_PROMPT = "adds the prompt tokens, which are read, not generated"
+_AS_TPOT = "what others call TPOT, a mean per request"
 
 
-@dataclass(frozen=True, slots=True)
-class Quantity:
-    """A number under the name that it is published with. `statistic` is empty for a rate."""
-
-    family: str
-    statistic: str
-
-    @property
-    def name(self) -> str:
-        """As in `TTFT mean`."""
-        return f"{self.family} {self.statistic}".rstrip()
-
-    @property
-    def unit(self) -> str:
-        """The unit of its values; it is seconds for all latencies."""
-        return "" if self.family in {OUTPUT, TOTAL, REQUESTS} else "s"
+def _as(percentile: Callable[..., float], *words: str) -> dict[str, Summary]:
+    """Mean, p50 and p99 by that `percentile`, under the tool's words for the three."""
+    return dict(
+        zip(
+            words,
+            (measured.mean, partial(percentile, percent=50), partial(percentile, percent=99)),
+            strict=True,
+        )
+    )
 
 
-QUANTITIES: tuple[Quantity, ...] = (
-    *(Quantity(family, word) for family in (TTFT, TPOT, ITL, E2E) for word in STATISTICS),
-    *(Quantity(family, "") for family in (OUTPUT, TOTAL, REQUESTS)),
+VLLM_BENCH = NumberDialect(
+    name="vLLM bench",
+    version="0.32",
+    rules=rules.VLLM_RULES,
+    metrics=(
+        *latencies(
+            views.seen_by_vllm,
+            _as(measured.interpolated, "Mean", "Median", "P99"),
+            Latency(TTFT, "{} TTFT (ms)", measured.ttft, f"{_FROM_SENDING}; {_LEFT_OUT}"),
+            Latency(
+                TPOT,
+                "{} TPOT (ms)",
+                measured.tpot,
+                f"an answer in one chunk counts as 0; {_LEFT_OUT}",
+            ),
+            Latency(
+                ITL,
+                "{} ITL (ms)",
+                measured.chunk_gaps,
+                "gaps between chunks, whatever they carry; interpolated",
+            ),
+            Latency(E2E, "{} E2EL (ms)", measured.e2e, f"{_FROM_SENDING}; {_LEFT_OUT}"),
+        ),
+        *rates_over(
+            views.seen_by_vllm,
+            measured.to_last_close,
+            {
+                OUTPUT: ("Output token throughput (tok/s)", _WITH_DRAIN),
+                TOTAL: ("Total token throughput (tok/s)", _PLUS_PROMPT),
+                REQUESTS: ("Request throughput (req/s)", _WITH_DRAIN),
+            },
+        ),
+    ),
 )
 
+SGLANG = NumberDialect(
+    name="SGLang",
+    version="0.5.23",
+    rules=rules.SGLANG_RULES,
+    metrics=(
+        *latencies(
+            views.seen_by_sglang,
+            _as(measured.interpolated, "Mean", "Median", "P99"),
+            Latency(TTFT, "{} TTFT (ms)", measured.ttft, f"{_FROM_SENDING}; {_LEFT_OUT}"),
+            Latency(
+                TPOT,
+                "{} TPOT (ms)",
+                measured.tpot,
+                f"{_TO_STREAM_END}; {_AS_ASKED}",
+            ),
+            Latency(
+                ITL,
+                "{} ITL (ms)",
+                measured.chunk_gaps,
+                "gaps between chunks (per token on its native backend); interpolated",
+            ),
+            Latency(
+                E2E,
+                "{} E2E Latency (ms)",
+                measured.e2e,
+                f"{_FROM_SENDING}; {_TO_STREAM_END}; {_LEFT_OUT}",
+            ),
+        ),
+        *rates_over(
+            views.seen_by_sglang,
+            measured.to_last_close,
+            {
+                OUTPUT: (
+                    "Output token throughput (tok/s)",
+                    f"{_WITH_DRAIN}; {_AS_ASKED}",
+                ),
+                TOTAL: ("Total token throughput (tok/s)", _PLUS_PROMPT),
+                REQUESTS: ("Request throughput (req/s)", _WITH_DRAIN),
+            },
+        ),
+    ),
+)
 
-@dataclass(frozen=True, slots=True)
-class DialectMetric:
-    """One number of another tool.
+GUIDELLM = NumberDialect(
+    name="GuideLLM",
+    version="0.8.1",
+    rules=rules.GUIDELLM_RULES,
+    metrics=(
+        *latencies(
+            views.seen_by_guidellm,
+            _as(measured.by_weight, "mean", "p50", "p99"),
+            Latency(
+                TTFT,
+                "time_to_first_token_ms {}",
+                measured.ttft,
+                f"{_FROM_SENDING}; failures left out",
+            ),
+            Latency(
+                TPOT,
+                "time_per_output_token_ms {}",
+                measured.tpot_with_ttft,
+                "includes TTFT: from sending to last token, over all tokens; weighed by token",
+                is_other_kind=True,
+            ),
+            Latency(
+                ITL,
+                "inter_token_latency_ms {}",
+                measured.itl_by_token,
+                f"{_AS_TPOT}; weighed by token",
+                like=TPOT,
+                is_other_kind=True,
+            ),
+            Latency(
+                E2E,
+                "request_latency {}",
+                measured.e2e,
+                f"{_FROM_SENDING}; {_TO_STREAM_END}; failures left out",
+            ),
+        ),
+        *rates_over(
+            views.all_seen_by_guidellm,
+            measured.between_tokens,
+            {
+                OUTPUT: ("output_tokens_per_second mean", _FIRST_TO_LAST),
+                TOTAL: (
+                    "tokens_per_second mean",
+                    f"{_PLUS_PROMPT}; {_FIRST_TO_LAST}",
+                ),
+            },
+        ),
+        *rates_over(
+            views.all_seen_by_guidellm,
+            measured.to_last_close,
+            {
+                REQUESTS: (
+                    "requests_per_second mean",
+                    f"{_WITH_DRAIN}; failures too",
+                )
+            },
+        ),
+    ),
+)
 
-    `beside` is the metric of ours that it is held against, None when we have none. `differs` says
-    how it differs from that in one line; `is_other_kind` when it is not the same quantity at all.
-    """
+AIPERF = NumberDialect(
+    name="AIPerf",
+    version="0.13",
+    rules=rules.AIPERF_RULES,
+    metrics=(
+        *latencies(
+            views.seen_by_aiperf,
+            _as(measured.interpolated, "avg", "p50", "p99"),
+            Latency(
+                TTFT, "Time to First Token (ms) {}", measured.ttft, f"{_FROM_SENDING}; {_LEFT_OUT}"
+            ),
+            Latency(
+                ITL,
+                "Inter Token Latency (ms) {}",
+                measured.tpot,
+                f"{_AS_TPOT}; its gaps are Inter Chunk Latency; interpolated",
+                like=TPOT,
+                is_other_kind=True,
+            ),
+            Latency(E2E, "Request Latency (ms) {}", measured.e2e, f"{_FROM_SENDING}; {_LEFT_OUT}"),
+        ),
+        *rates_over(
+            views.seen_by_aiperf,
+            measured.to_last_content,
+            {
+                OUTPUT: ("Output Token Throughput (tokens/sec)", _OF_OK),
+                TOTAL: ("Total Token Throughput (tokens/sec)", _PLUS_PROMPT),
+                REQUESTS: ("Request Throughput (requests/sec)", _OF_OK),
+            },
+        ),
+    ),
+)
 
-    quantity: Quantity
-    title: str
-    beside: str | None
-    differs: str
-    function: Callable[[RunFolder], float | Unmeasured]
-    is_other_kind: bool = False
+LOADGEN = NumberDialect(
+    name="MLPerf",
+    version="LoadGen 6.0",
+    rules=rules.LOADGEN_RULES,
+    metrics=(
+        *latencies(
+            views.seen_by_loadgen,
+            _as(measured.next_higher, "Mean", "50.00 percentile", "99.00 percentile"),
+            Latency(
+                TTFT,
+                "{} first token latency (ns)",
+                measured.ttft,
+                "from due, as batchmark; percentiles one rank up",
+            ),
+            Latency(TPOT, "{} time to output token (ns)", measured.tpot_of_loadgen, _TO_COMPLETION),
+            Latency(E2E, "{} latency (ns)", measured.e2e, _TO_COMPLETION),
+        ),
+        rate_of(
+            OUTPUT,
+            "Completed tokens per second",
+            "to the end of the request issued last; backlog: over the longest latency",
+            partial(measured.rate_of_loadgen, amount=measured.output_of),
+        ),
+        rate_of(
+            REQUESTS,
+            "Completed samples per second",
+            "n - 1, to the end of the request issued last; backlog: over the longest latency",
+            partial(measured.rate_of_loadgen, amount=measured.one_of),
+        ),
+    ),
+)
 
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """How a tool counts, in a few words for each question."""
-
-    clock_starts: str
-    first_token: str
-    request_ends: str
-    rates_over: str
-    failed_requests: str
-    one_token_answers: str
-    output_tokens: str
-    percentiles: str
-
-
-@dataclass(frozen=True, slots=True)
-class NumberDialect:
-    """A tool, the version that was read, how it counts, and its numbers."""
-
-    name: str
-    version: str
-    rules: Rules
-    metrics: tuple[DialectMetric, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class DialectReading:
-    """The value of a number of another tool for a run, or None with the reason."""
-
-    tool: str
-    version: str
-    quantity: str
-    title: str
-    value: float | None
-    unit: str
-    reason: str | None
-    beside: str | None
-    differs: str
-
-
-def our_metric(family: str, statistic: str) -> str | None:
-    """The name of our metric for that number, None when we have none."""
-    name = OURS.get(family)
-    if name is None or (name == WITHOUT_MEAN and statistic == "mean"):
-        return None
-    return f"{name}_{statistic}" if statistic else name
+DIALECTS: tuple[NumberDialect, ...] = (VLLM_BENCH, SGLANG, GUIDELLM, AIPERF, LOADGEN)
 
 
 def read_dialects(run: RunFolder) -> tuple[DialectReading, ...]:
@@ -141,58 +285,15 @@ def read_dialects(run: RunFolder) -> tuple[DialectReading, ...]:
 def _reading(
     dialect: NumberDialect, metric: DialectMetric, found: float | Unmeasured
 ) -> DialectReading:
-    is_missing = isinstance(found, Unmeasured)
     return DialectReading(
         tool=dialect.name,
         version=dialect.version,
         quantity=metric.quantity.name,
         title=metric.title,
         value=None if isinstance(found, Unmeasured) else found,
-        unit=metric.quantity.unit or metric.quantity.family,
-        reason=found.reason if is_missing else None,
+        unit=metric.quantity.unit,
+        reason=found.reason if isinstance(found, Unmeasured) else None,
         beside=metric.beside,
         differs=metric.differs,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Latency:
-    """A latency of a tool: its title with {} for the statistic, and how it is sampled.
-
-    `like` is the family of ours that it stands beside when that is not the one of its name.
-    """
-
-    family: str
-    title: str
-    sample: Sample
-    differs: str
-    like: str | None = None
-    is_other_kind: bool = False
-
-
-def _latencies(
-    view: View, summaries: Sequence[tuple[str, Summary]], *latencies: _Latency
-) -> tuple[DialectMetric, ...]:
-    """Mean, p50 and p99 of each; `summaries` are those three, each with the tool's word for it."""
-    return tuple(
-        DialectMetric(
-            quantity=Quantity(latency.family, statistic),
-            title=latency.title.format(word),
-            beside=our_metric(latency.like or latency.family, statistic),
-            differs=latency.differs,
-            function=partial(
-                measured.latency, view=view, sample=latency.sample, summary=summary
-            ),
-            is_other_kind=latency.is_other_kind,
-        )
-        for latency in latencies
-        for statistic, (word, summary) in zip(STATISTICS, summaries, strict=True)
-    )
-
-
-def _rate(
-    family: str, title: str, differs: str, function: Callable[[RunFolder], float | Unmeasured]
-) -> DialectMetric:
-    return DialectMetric(
-        Quantity(family, ""), title, our_metric(family, ""), differs, function, family == TOTAL
+        is_other_kind=metric.is_other_kind,
     )

@@ -81,4 +81,4 @@ class Summary:
 
     def value(self, metric: str) -> float | None:
         """The value of `metric`, None when it was not measured. Raises KeyError when unknown."""
-        return next(v.value for v in self.values if v.metric == metric)
+        return {v.metric: v.value for v in self.values}[metric]

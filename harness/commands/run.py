@@ -8,6 +8,7 @@ from pathlib import Path
 from engines.registry import open_engine
 from harness import console
 from harness.commands.judging import compare_all, keep_summary, read_reported, simulated_twins
+from harness.analyzer.summary import Validity
 from harness.core.clock import MonotonicClock, utc_now
 from harness.core.engine import EngineSpec
 from harness.core.errors import BatchmarkError, ExitCode
@@ -35,12 +36,15 @@ def run(flags: RunFlags, store: Path, command: tuple[str, ...], version: str) ->
     console.print_plan(plan)
     interruption = Interruption()
     failure = interruption.run(_measure_all(plan, spec, command, version))
-    _judge(plan, store)
+    invalid = _judge(plan, store)
     if interruption.exit_code is not None:
         console.print_error(f"interrupted; what was measured is in {plan.folder}")
         return interruption.exit_code
     if failure is not None:
         console.print_error(failure)
+        return ExitCode.INVALID
+    if invalid:
+        console.print_error(f"INVALID: {', '.join(invalid)}; see the checks above")
         return ExitCode.INVALID
     return ExitCode.OK
 
@@ -97,20 +101,19 @@ def _schedule(plan: RunPlan) -> Iterator[tuple[int, EngineSpec, Path]]:
             yield repeat, spec, plan.folder / name
 
 
-def _judge(plan: RunPlan, store: Path) -> None:
-    """Summarise, compare and report the runs that are there and measured anything."""
+def _judge(plan: RunPlan, store: Path) -> list[str]:
+    """Summarise, compare and report what was measured; returns the names of runs not valid."""
     folders = [folder for _, _, folder in _schedule(plan) if folder.exists()]
     runs = [run for run in map(read_reported, folders) if run.folder.requests]
     for run in runs:
         keep_summary(run)
-        console.print_summary(run.summary)
+    if runs:
+        console.print_summaries([run.summary for run in runs])
     whole = [r for r in runs if r.folder.manifest.status is RunStatus.COMPLETE]
     names = {r.folder.manifest.engine.name for r in whole}
     can_compare = not plan.is_baseline_measured or plan.baseline in names
     tables = compare_all(whole, plan.baseline, store) if can_compare else ()
     write_json(plan.folder / COMPARISON, list(tables))
-    for table in tables:
-        console.print_comparison(table)
     if runs:
         twins = simulated_twins(whole)
         console.print_time_split([run.summary for run in runs], twins)
@@ -118,4 +121,6 @@ def _judge(plan: RunPlan, store: Path) -> None:
         of_tables = (caution for table in tables for caution in table.cautions)
         console.print_cautions([*of_runs, *of_tables])
         write_report(plan.folder / REPORT, runs, tables, twins)
+        console.print_headlines(tables)
         console.print_line(f"report: {plan.folder / REPORT}")
+    return [r.folder.path.name for r in runs if r.summary.validity is Validity.INVALID]

@@ -1,5 +1,6 @@
 """Compares and decides. Knows the analyzer and the core; must not know how anything is drawn.
 
 Reading order: comparability (may we?), comparison (how much?), baseline (against what?), verdict;
-then formatting, cells, tables and comparison_table, which say all this in plain strings.
+then formatting, cells, tables and comparison_table, which say all this in plain strings;
+explain_table, which says one run in the numbers of other tools.
 """

@@ -10,6 +10,14 @@ from harness.gate.cells import Align, Cell, Column, Reasons, Table, Tone
 from harness.gate.comparison import Comparison, ComparisonTable, phrase
 from harness.gate.tables import metric_name
 
+HEADLINES = ("output_tok_s", "decode_output_tok_s", "ttft_s_p50", "e2e_s_p50")
+
+
+def headlines(table: ComparisonTable) -> tuple[Comparison, ...]:
+    """The ratios that stand for the whole comparison, of those that there are."""
+    rows = {row.metric: row for row in table.rows}
+    return tuple(rows[n] for n in HEADLINES if n in rows and rows[n].ratio is not None)
+
 
 def comparison_table(table: ComparisonTable) -> Table:
     """All metrics of a candidate beside its baseline's. Each ratio's note is its full phrase."""

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from harness.core.clock import Clock
-from harness.core.engine import Capture, Dialect
+from harness.core.engine import Capture, Dialect, Ending
 from harness.core.errors import EngineFailed
 from harness.core.manifest import Counts
 from harness.core.record import Outcome, RequestRecord
 from harness.core.rundir import REQUESTS, open_lines
-from harness.core.units import ns_to_s, s_to_ns
+from harness.core.units import NS_PER_MS, ns_to_s, s_to_ns
 from harness.core.workload import Arrival, Request, Workload
 from harness.loadgen.pacing import send_all
 from harness.loadgen.recorder import Recorder
@@ -26,6 +26,9 @@ from harness.loadgen.wire import Target, Watch, parse_target, request_bytes, run
 
 # How often the engine is looked at, and progress shown, while requests are in flight.
 WATCH_EVERY_S = 0.25
+
+# A process that dies closes its connections a moment before its parent can see that it is dead.
+DEATH_SHOWS_AFTER_NS = 200 * NS_PER_MS
 
 T = TypeVar("T")
 
@@ -127,9 +130,11 @@ async def measure(
     ):
 
         async def send(arrival: Arrival) -> None:
-            watch = Watch(
-                tally.note_sent, tally.note_body, lambda capture: recorder.take(arrival, capture)
-            )
+            def deliver(capture: Capture) -> None:
+                tally.note_ending(capture.ending)
+                recorder.take(arrival, capture)
+
+            watch = Watch(tally.note_sent, tally.note_body, deliver)
             payload = prepared.payloads[arrival.request.index]
             await run_exchange(prepared.target, payload, clock, watch)
 
@@ -138,6 +143,9 @@ async def measure(
         )
         try:
             await _watched(sending, look)
+            if tally.broken:
+                await clock.sleep_until_ns(clock.now_ns() + DEATH_SHOWS_AFTER_NS)
+            look()
         except asyncio.CancelledError:
             end = replace(end, stopped_by="interrupted", is_interrupted=True)
         except TimeoutError:
@@ -159,6 +167,7 @@ class _Tally:
         self._ended = Counts(planned=planned)
         self._sent = 0
         self.events = 0
+        self.broken = 0
 
     @property
     def counts(self) -> Counts:
@@ -170,6 +179,9 @@ class _Tally:
 
     def note_body(self, _length: int) -> None:
         self.events += 1
+
+    def note_ending(self, ending: Ending) -> None:
+        self.broken += ending is not Ending.COMPLETE
 
     def note_record(self, record: RequestRecord) -> None:
         self._ended = self._ended.with_outcome(record.outcome)

@@ -39,7 +39,9 @@ def test_every_command_of_the_readme_exists_with_its_flags(command: str) -> None
     assert path, command
     for word in words:
         if word.startswith("--"):
-            assert word.partition("=")[0] in text, f"{word} is no flag of batchmark {' '.join(path)}"
+            assert word.partition("=")[0] in text, (
+                f"{word} is no flag of batchmark {' '.join(path)}"
+            )
 
 
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("batchmark simulate")])

@@ -32,8 +32,8 @@ def square() -> torch.Tensor:
 
 def tensors() -> dict[str, torch.Tensor]:
     layer = "model.layers.0."
-    matrices = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj")
-    matrices += ("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
+    attention = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj")
+    matrices = (*attention, "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
     norms = ("input_layernorm", "post_attention_layernorm")
     return {
         "model.embed_tokens.weight": torch.ones(4, 8),
