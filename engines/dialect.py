@@ -237,6 +237,10 @@ def _broken(capture: Capture, stream: _Stream) -> RequestError | None:
     match capture.ending:
         case Ending.CONNECT_FAILED:
             return RequestError("connect", one_line(capture.detail or "cannot connect"))
+        case (
+            Ending.TOO_LARGE | Ending.CLIENT_FILES_EXHAUSTED | Ending.CLIENT_PORTS_EXHAUSTED as end
+        ):
+            return RequestError(end.value, one_line(capture.detail))
         case Ending.BAD_FRAMING:
             return RequestError("bad_framing", one_line(capture.detail or "not HTTP"))
         case Ending.RESET if not stream.is_done:

@@ -56,6 +56,7 @@ class ScriptedServer:
 
     def __init__(self, scripts: Sequence[Script], clock: Clock) -> None:
         self.requests: list[bytes] = []
+        self.connections = 0
         self.most_open = 0
         self._scripts = scripts
         self._clock = clock
@@ -94,6 +95,7 @@ class ScriptedServer:
         if task is None:
             return
         self._open.add(task)
+        self.connections += 1
         self.most_open = max(self.most_open, len(self._open))
         try:
             await self._answer_all(reader, writer)

@@ -21,18 +21,14 @@ from engines.inhouse.kv_cache import CacheSize, KvCache, bytes_per_token
 from engines.inhouse.llama_config import LlamaConfig
 from engines.inhouse.model import LlamaModel
 from engines.inhouse.model_store import model_digest
+from engines.inhouse.request_limits import RequestLimits
 from engines.inhouse.runner import Runner
 from engines.inhouse.tokenizer import load_codec
 from engines.inhouse.weights import describe_weights, load_weights
 from engines.inhouse.worker import Arrival, Cancel, Reports, Tokens, Worker
-from engines.scheduling.policies import make_policy
+from engines.scheduling.policies import Policy, make_policy
 from engines.scheduling.scheduler import Limits, Scheduler
-from engines.serving.generation import (
-    GeneratedToken,
-    GenerationRequest,
-    RequestRefused,
-    TextCodec,
-)
+from engines.serving.generation import GeneratedToken, GenerationRequest, TextCodec
 from harness.core.clock import Clock
 from harness.core.engine import EngineFacts
 from harness.core.errors import UsageError
@@ -62,15 +58,6 @@ class EngineOptions:
     threads: int | None = None
     device: str = "cpu"
     version: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestLimits:
-    """What bounds a request: prompt and answer together, and the ids that tokens may have."""
-
-    context_tokens: int
-    kv_tokens: int
-    vocabulary: int
 
 
 class InhouseEngine:
@@ -127,7 +114,7 @@ class InhouseEngine:
         Raises RequestRefused before the first token when the request can never be served, and
         RuntimeError when the engine has failed or was stopped.
         """
-        _refuse_impossible(request, self._limits)
+        self._limits.check(request)
         if self._over is not None:
             raise RuntimeError(self._over)
         sequence_id = next(self._ids)
@@ -164,6 +151,7 @@ def build_engine(
 
     Raises ModelFileError when the model cannot be read, and UsageError when an option is wrong.
     """
+    policy = _policy(options)
     dtype, device = _dtype_and_device(options)
     torch.set_num_threads(_threads(options))
     config, weights = load_weights(model_path, dtype)
@@ -171,10 +159,7 @@ def build_engine(
     weights = {name: tensor.to(device) for name, tensor in weights.items()}
     size = _cache_size(config, options, dtype)
     limits = Limits(options.slots, size.kv_blocks, size.block_tokens, options.pad_prompts)
-    try:
-        scheduler = Scheduler(make_policy(options.policy, options.window_ns), limits)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    scheduler = Scheduler(policy, limits)
     runner = Runner(LlamaModel(config, weights), KvCache(config, size, dtype, device), clock)
     return InhouseEngine(
         Worker(scheduler, runner, clock, step_log),
@@ -185,22 +170,15 @@ def build_engine(
     )
 
 
-def _refuse_impossible(request: GenerationRequest, limits: RequestLimits) -> None:
-    prompt, most_new = request.prompt_token_ids, request.max_tokens
-    if not prompt or most_new < 1:
-        msg = f"the prompt has {len(prompt)} tokens and max_tokens is {most_new}; 1 is the least"
-        raise RequestRefused(msg)
-    for token_id in prompt:
-        if not 0 <= token_id < limits.vocabulary:
-            msg = f"the prompt holds token id {token_id}; ids are 0 to {limits.vocabulary - 1}"
-            raise RequestRefused(msg)
-    asked = f"{len(prompt)} prompt tokens and max_tokens {most_new}"
-    if len(prompt) + most_new > limits.context_tokens:
-        msg = f"{asked} do not fit into the context of {limits.context_tokens} tokens"
-        raise RequestRefused(msg)
-    if len(prompt) + most_new - 1 > limits.kv_tokens:  # the last token is never fed back
-        msg = f"{asked} do not fit into the KV cache of {limits.kv_tokens} tokens"
-        raise RequestRefused(msg)
+def _policy(options: EngineOptions) -> Policy:
+    for name, count in (("slots", options.slots), ("threads", options.threads)):
+        if count is not None and count < 1:
+            msg = f"{name} is {count}; it must be at least 1"
+            raise UsageError(msg)
+    try:
+        return make_policy(options.policy, options.window_ns)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
 
 def _dtype_and_device(options: EngineOptions) -> tuple[torch.dtype, torch.device]:

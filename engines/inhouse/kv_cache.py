@@ -8,6 +8,7 @@ is a token's place: block * block_tokens + offset. A sequence's slots follow its
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import torch
 
@@ -33,6 +34,7 @@ class KvCache:
         self._layers = [
             torch.zeros(shape, dtype=dtype, device=device) for _ in range(config.layers)
         ]
+        self._gathered = torch.empty(0, dtype=dtype, device=device)
 
     def slots(self, blocks: tuple[int, ...], first: int, count: int) -> list[int]:
         """The slots of positions `first` to `first + count` of the sequence that owns `blocks`."""
@@ -44,9 +46,17 @@ class KvCache:
         self._layers[layer].flatten(0, 1).index_copy_(0, slots, kv)
 
     def gather(self, layer: int, blocks: torch.Tensor) -> torch.Tensor:
-        """The tokens of `blocks` [rows, blocks] as [rows, tokens, 2 * kv_heads, head_dim]."""
+        """The tokens of `blocks` [rows, blocks] as [rows, tokens, 2 * kv_heads, head_dim].
+
+        The memory is used again by the next call: new memory for every layer costs page faults, and
+        the same memory stays in the processor's cache.
+        """
         stored = self._layers[layer]
-        gathered = stored.index_select(0, blocks.flatten())
+        shape = (blocks.numel(), *stored.shape[1:])
+        if self._gathered.numel() < prod(shape):
+            self._gathered = stored.new_empty(prod(shape))
+        gathered = self._gathered[: prod(shape)].view(shape)
+        torch.index_select(stored, 0, blocks.flatten(), out=gathered)
         return gathered.view(len(blocks), -1, *stored.shape[2:])
 
 

@@ -83,6 +83,9 @@ class Ending(StrEnum):
     CUT = "cut"
     RESET = "reset"
     BAD_FRAMING = "bad_framing"
+    TOO_LARGE = "too_large"
+    CLIENT_FILES_EXHAUSTED = "client_files_exhausted"
+    CLIENT_PORTS_EXHAUSTED = "client_ports_exhausted"
     CANCELLED = "cancelled"
     NOT_ENDED = "not_ended"
 
@@ -91,7 +94,8 @@ class Ending(StrEnum):
 class Capture:
     """One exchange as the wire saw it, uninterpreted. Instants are ns of the run's clock.
 
-    `detail` is the operating system's or the parser's own words when `ending` is a fault.
+    `detail` is the operating system's or the parser's own words when `ending` is a fault. `retries`
+    counts attempts that the server closed before any byte came back; `sent_ns` is of the first.
     """
 
     sent_ns: int
@@ -103,6 +107,7 @@ class Capture:
     ending: Ending
     detail: str = ""
     bytes_received: int = 0
+    retries: int = 0
 
 
 class Dialect(Protocol):

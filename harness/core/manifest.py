@@ -82,6 +82,21 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientFacts:
+    """How hard our own sending processes worked: were they the bottleneck?
+
+    `cpu_share_max`: the busiest process's CPU time over wall time. `blocked_share_max`: the share
+    of time by which 10 ms heartbeats of its event loop came more than 5 ms late. `reads` of sockets.
+    """
+
+    workers: int
+    cpu_share_max: float
+    blocked_share_max: float
+    reads: int
+    cpu_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class RunManifest:
     """One run: what was measured, on what, with what, and how it went.
 
@@ -104,6 +119,7 @@ class RunManifest:
     launch: tuple[str, ...] = ()
     warmup_requests: int = 0
     counts: Counts = field(default_factory=Counts)
+    client: ClientFacts | None = None
     ended_ns: int | None = None
     ended_utc: str | None = None
     failure: str | None = None

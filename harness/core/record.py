@@ -60,7 +60,8 @@ class RequestRecord:
 
     `events_ns[i]` is when the i-th event with generated payload was read, `events_tokens[i]` how
     many tokens it carried (None: the engine does not say). `closed_ns` is the end of the stream,
-    which may lie after the last token.
+    which may lie after the last token. `retries` counts attempts on a kept connection that the
+    server closed before any byte came back; `sent_ns` is of the first.
     """
 
     index: int
@@ -81,6 +82,7 @@ class RequestRecord:
     error: RequestError | None
     http_status: int | None
     bytes_received: int
+    retries: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,19 +68,24 @@ def create_folder(path: Path) -> Path:
 class LineWriter:
     """Appends JSON values to a file, one whole line each, flushed to the system at once."""
 
-    def __init__(self, file: IO[str]) -> None:
+    def __init__(self, file: IO[bytes]) -> None:
         self._file = file
 
     def append(self, value: object) -> None:
         """Write `value` as one line."""
-        self._file.write(json.dumps(to_json(value), separators=(",", ":"), allow_nan=False) + "\n")
+        text = json.dumps(to_json(value), separators=(",", ":"), allow_nan=False)
+        self.append_encoded(text.encode())
+
+    def append_encoded(self, line: bytes) -> None:
+        """Write `line`, which is JSON without a newline in it, as one line."""
+        self._file.write(line + b"\n")
         self._file.flush()
 
 
 @contextmanager
 def open_lines(path: Path) -> Iterator[LineWriter]:
     """A LineWriter that appends to `path`; closed, and forced to disk, on leaving."""
-    with path.open("a", encoding="utf-8") as file:
+    with path.open("ab") as file:
         try:
             yield LineWriter(file)
         finally:

@@ -35,6 +35,7 @@ class RunContext:
     on_stage: Callable[[str], None]
     on_progress: Callable[[Progress], None]
     deadline_s: float | None = None
+    workers: int = 1
 
 
 async def run_engine(
@@ -62,7 +63,9 @@ async def run_engine(
         await engine.stop()
     status = RunStatus.COMPLETE if measured.stopped_by is None else RunStatus.INTERRUPTED
     status = RunStatus.FAILED if measured.is_engine_dead else status
-    manifest = replace(manifest, counts=measured.counts, ended_ns=measured.ended_ns)
+    manifest = replace(
+        manifest, counts=measured.counts, ended_ns=measured.ended_ns, client=measured.client
+    )
     return _close(manifest, status, measured.stopped_by, folder)
 
 
@@ -82,13 +85,13 @@ async def _measure(
     link = Link(engine.plan.base_url, served, engine.dialect, context.clock, engine.raise_if_dead)
     context.on_stage("warming up")
     await warm_up(link, warmup)
-    prepared = prepare(link, workload)
-    context.on_stage("measuring")
-    manifest = replace(manifest, facts=facts, start_ns=context.clock.now_ns() + LEAD_NS)
-    write_json(folder / MANIFEST, manifest)
-    measured = await measure(
-        prepared, manifest.start_ns, folder, context.on_progress, context.deadline_s
-    )
+    async with prepare(link, workload, folder, context.workers) as prepared:
+        context.on_stage("measuring")
+        manifest = replace(manifest, facts=facts, start_ns=context.clock.now_ns() + LEAD_NS)
+        write_json(folder / MANIFEST, manifest)
+        measured = await measure(
+            prepared, manifest.start_ns, folder, context.on_progress, context.deadline_s
+        )
     return measured, manifest
 
 

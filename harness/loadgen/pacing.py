@@ -1,48 +1,122 @@
-"""When to send: a pure question (`due_instant_ns`), and the two loops that ask it.
+"""When to send. Open loop: by due time, whatever became of the others. Closed loop: by slots.
 
-Open loop: each request goes out when it is due, whatever became of the others. Closed loop: at most
-`concurrency` are in flight. Instants are absolute, so one late send does not move the rest.
+Instants are absolute, so one late send does not move the rest; nothing is ever re-anchored to now.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 from harness.core.clock import Clock
-from harness.core.workload import Arrival, Load
-
-Send = Callable[[Arrival], Awaitable[None]]
+from harness.loadgen.alarm import Alarm
 
 
-async def send_all(
-    arrivals: Sequence[Arrival], load: Load, start_ns: int, clock: Clock, send: Send
-) -> None:
-    """Call `send` once for each of `arrivals`, as `load` says, and wait until all have ended."""
-    if load.is_open_loop:
-        await _open_loop(arrivals, start_ns, clock, send)
-    else:
-        await _closed_loop(arrivals, load.concurrency or 1, send)
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A request by its index, and the instant that it is due, in ns from the start of the run."""
+
+    index: int
+    due_ns: int
 
 
-async def _open_loop(arrivals: Sequence[Arrival], start_ns: int, clock: Clock, send: Send) -> None:
-    async with asyncio.TaskGroup() as group:
-        for arrival in arrivals:
-            await clock.sleep_until_ns(start_ns + arrival.due_ns)
-            group.create_task(_run(send, arrival))
+class Pacer(Protocol):
+    """Decides when requests go out; told when one has ended."""
+
+    @property
+    def is_done(self) -> bool:
+        """True when everything was sent."""
+        ...
+
+    def start(self, start_ns: int) -> None:
+        """Begin; due instants count from `start_ns`."""
+        ...
+
+    def note_end(self) -> None:
+        """One request has ended."""
+        ...
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        ...
 
 
-async def _closed_loop(arrivals: Sequence[Arrival], concurrency: int, send: Send) -> None:
-    queue = iter(arrivals)
+class OpenLoop:
+    """Sends each request when it is due. `dues` are in order."""
 
-    async def slot() -> None:
-        for arrival in queue:  # the iterator is shared: each arrival is taken by one slot
-            await send(arrival)
+    def __init__(self, dues: Iterable[Due], clock: Clock, send: Callable[[int], None]) -> None:
+        self._left = deque(dues)
+        self._clock = clock
+        self._send = send
+        self._start_ns = 0
+        self._alarm: Alarm | None = None
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(min(concurrency, len(arrivals))):
-            group.create_task(slot())
+    @property
+    def is_done(self) -> bool:
+        """True when everything was sent."""
+        return not self._left
+
+    def start(self, start_ns: int) -> None:
+        """Set the alarm for the first request."""
+        self._start_ns = start_ns
+        self._alarm = Alarm(self._clock, self._send_due)
+        self._set_alarm()
+
+    def note_end(self) -> None:
+        """Nothing depends on answers here."""
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        self._left.clear()
+        if self._alarm is not None:
+            self._alarm.close()
+
+    def _send_due(self) -> None:
+        elapsed_ns = self._clock.now_ns() - self._start_ns
+        while self._left and self._left[0].due_ns <= elapsed_ns:
+            self._send(self._left.popleft().index)
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        if self._left and self._alarm is not None:
+            self._alarm.set(self._start_ns + self._left[0].due_ns)
 
 
-async def _run(send: Send, arrival: Arrival) -> None:
-    await send(arrival)
+class ClosedLoop:
+    """Keeps at most `slots` requests in flight; the next goes out when one has ended."""
+
+    def __init__(
+        self, indices: Sequence[int], slots: int, clock: Clock, send: Callable[[int], None]
+    ) -> None:
+        self._left = deque(indices)
+        self._slots = slots
+        self._clock = clock
+        self._send = send
+        self._alarm: Alarm | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """True when everything was sent."""
+        return not self._left
+
+    def start(self, start_ns: int) -> None:
+        """Fill the slots at `start_ns`."""
+        self._alarm = Alarm(self._clock, self._fill)
+        self._alarm.set(start_ns)
+
+    def note_end(self) -> None:
+        """Fill the slot that was freed."""
+        if self._left:
+            self._send(self._left.popleft())
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        self._left.clear()
+        if self._alarm is not None:
+            self._alarm.close()
+
+    def _fill(self) -> None:
+        for _ in range(min(self._slots, len(self._left))):
+            self._send(self._left.popleft())

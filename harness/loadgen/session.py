@@ -1,32 +1,36 @@
 """One measurement on one page: prepare, warm up, measure, drain.
 
-Everything that is sent is built before the clock starts. Ctrl-C, a deadline and the engine's death
-end the measurement early; what was in flight then is recorded as cancelled.
+Everything that is sent is built, and every connection that is known to be needed is open, before
+the clock starts. Ctrl-C, a deadline and the engine's death end the measurement early; what was in
+flight then is recorded as cancelled.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from harness.core.clock import Clock
-from harness.core.engine import Capture, Dialect, Ending
+from harness.core.engine import Capture, Dialect
 from harness.core.errors import EngineFailed
-from harness.core.manifest import Counts
+from harness.core.manifest import ClientFacts, Counts
 from harness.core.record import Outcome, RequestRecord
 from harness.core.rundir import REQUESTS, open_lines
 from harness.core.units import NS_PER_MS, ns_to_s, s_to_ns
-from harness.core.workload import Arrival, Request, Workload
-from harness.loadgen.pacing import send_all
-from harness.loadgen.recorder import Recorder
-from harness.loadgen.wire import Target, Watch, parse_target, request_bytes, run_exchange
+from harness.core.workload import Request, Workload
+from harness.loadgen.crew import Crew, Shares, assemble, split
+from harness.loadgen.framing import RawCapture, capture_of
+from harness.loadgen.pacing import Due
+from harness.loadgen.pool import Pool
+from harness.loadgen.recorder import Reading, Recorder
+from harness.loadgen.wire import Job, Target, parse_target, request_bytes
 
 # How often the engine is looked at, and progress shown, while requests are in flight.
 WATCH_EVERY_S = 0.25
-
 # A process that dies closes its connections a moment before its parent can see that it is dead.
 DEATH_SHOWS_AFTER_NS = 200 * NS_PER_MS
 
@@ -49,12 +53,12 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A workload turned into bytes, by the index of its requests."""
+    """A workload turned into bytes, and the sending processes that hold them, ready to start."""
 
     link: Link
-    target: Target
     workload: Workload
-    payloads: Mapping[int, bytes]
+    crew: Crew
+    spools: tuple[Path, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +76,34 @@ class Measured:
 
     ended_ns: int
     counts: Counts
+    client: ClientFacts | None = None
     stopped_by: str | None = None
     is_engine_dead: bool = False
     is_interrupted: bool = False
 
 
-def prepare(link: Link, workload: Workload) -> Prepared:
-    """Encode every request of `workload` for `link`."""
+@asynccontextmanager
+async def prepare(
+    link: Link, workload: Workload, folder: Path, workers: int = 1
+) -> AsyncIterator[Prepared]:
+    """Encode `workload` for `link`, and have `workers` processes ready to send it.
+
+    They are gone when the context is left. Raises UsageError when this machine cannot hold the
+    connections.
+    """
     target = parse_target(link.base_url)
-    requests = (arrival.request for arrival in workload.arrivals)
-    return Prepared(link, target, workload, _encode(link, target, requests))
+    whole = Shares(
+        target=target,
+        load=workload.load,
+        dues=tuple(Due(a.request.index, a.due_ns) for a in workload.arrivals),
+        payloads=_encode(link, target, (a.request for a in workload.arrivals)),
+    )
+    plans = split(whole, workers, folder)
+    for plan in plans:
+        plan.spool.touch()
+    async with assemble(plans) as crew:
+        await crew.wait_until_ready()
+        yield Prepared(link, workload, crew, tuple(plan.spool for plan in plans))
 
 
 async def warm_up(link: Link, requests: Sequence[Request]) -> None:
@@ -90,17 +112,22 @@ async def warm_up(link: Link, requests: Sequence[Request]) -> None:
     Raises EngineFailed when one of them fails: the engine cannot be measured then.
     """
     target = parse_target(link.base_url)
-    captures: list[Capture] = []
-    watch = Watch(on_sent=lambda: None, on_body=lambda _: None, deliver=captures.append)
-    payloads = _encode(link, target, requests).values()
-    exchanges = (run_exchange(target, payload, link.clock, watch) for payload in payloads)
-    await _watched(asyncio.gather(*exchanges), link.raise_if_dead)
-    for capture in captures:
-        answer = link.dialect.decode(capture)
-        if answer.outcome is not Outcome.OK:
-            reason = f"{answer.error.kind}: {answer.error.message}" if answer.error else "no answer"
-            msg = f"the engine failed a warm-up request ({reason}); read engine.log"
-            raise EngineFailed(msg)
+    captures: list[RawCapture] = []
+    over = asyncio.Event()
+
+    def deliver(capture: RawCapture) -> None:
+        captures.append(capture)
+        if len(captures) == len(requests):
+            over.set()
+
+    pool = Pool(target, link.clock.now_ns, deliver)
+    for index, payload in enumerate(_encode(link, target, requests)):
+        pool.send(Job(index, payload))
+    if requests:
+        await _watched(over.wait(), link.raise_if_dead)
+    pool.close()
+    for raw in captures:
+        _require_answer(link, capture_of(raw))
 
 
 async def measure(
@@ -115,35 +142,26 @@ async def measure(
     Returns early, with the reason, when the task is cancelled, the deadline passes, or the engine
     dies; the requests in flight are then recorded as cancelled, or as the death left them.
     """
-    clock, tally = prepared.link.clock, _Tally(planned=len(prepared.workload.arrivals))
+    link, crew = prepared.link, prepared.crew
+    clock, tally = link.clock, _Tally(crew, planned=len(prepared.workload.arrivals))
+    arrivals = {arrival.request.index: arrival for arrival in prepared.workload.arrivals}
+    reading = Reading(arrivals, link.dialect, start_ns)
     end = Measured(0, tally.counts)
 
     def look() -> None:
-        on_progress(Progress(tally.counts, tally.events, ns_to_s(clock.now_ns() - start_ns)))
-        prepared.link.raise_if_dead()
+        on_progress(Progress(tally.counts, crew.tally.reads, ns_to_s(clock.now_ns() - start_ns)))
+        link.raise_if_dead()
         if deadline_s is not None and clock.now_ns() > start_ns + s_to_ns(deadline_s):
             raise TimeoutError
 
     with (
         open_lines(folder / REQUESTS) as lines,
-        Recorder(lines, prepared.link.dialect, start_ns, tally.note_record) as recorder,
+        Recorder(prepared.spools, lines, reading, tally.note_record),
     ):
-
-        async def send(arrival: Arrival) -> None:
-            def deliver(capture: Capture) -> None:
-                tally.note_ending(capture.ending)
-                recorder.take(arrival, capture)
-
-            watch = Watch(tally.note_sent, tally.note_body, deliver)
-            payload = prepared.payloads[arrival.request.index]
-            await run_exchange(prepared.target, payload, clock, watch)
-
-        sending = send_all(
-            prepared.workload.arrivals, prepared.workload.load, start_ns, clock, send
-        )
+        crew.start(start_ns)
         try:
-            await _watched(sending, look)
-            if tally.broken:
+            await _watched(crew.wait_until_done(), look)
+            if crew.tally.broken:
                 await clock.sleep_until_ns(clock.now_ns() + DEATH_SHOWS_AFTER_NS)
             look()
         except asyncio.CancelledError:
@@ -153,45 +171,56 @@ async def measure(
         except EngineFailed as error:
             end = replace(end, stopped_by=str(error), is_engine_dead=True)
         end = replace(end, ended_ns=clock.now_ns())
-    on_progress(Progress(tally.counts, tally.events, ns_to_s(end.ended_ns - start_ns)))
-    return replace(end, counts=tally.counts)
+        await crew.stop()
+    on_progress(Progress(tally.counts, crew.tally.reads, ns_to_s(end.ended_ns - start_ns)))
+    return replace(end, counts=tally.counts, client=_client_facts(crew))
 
 
 class _Tally:
     """Counts for the manifest and the progress line.
 
-    Requests sent are counted by the event loop, those that have ended by the recorder's thread.
+    Requests sent are counted by the workers, those that have ended by the recorder's thread.
     """
 
-    def __init__(self, planned: int) -> None:
+    def __init__(self, crew: Crew, planned: int) -> None:
+        self._crew = crew
         self._ended = Counts(planned=planned)
-        self._sent = 0
-        self.events = 0
-        self.broken = 0
 
     @property
     def counts(self) -> Counts:
-        """The counts as of now."""
-        return replace(self._ended, sent=self._sent)
-
-    def note_sent(self) -> None:
-        self._sent += 1
-
-    def note_body(self, _length: int) -> None:
-        self.events += 1
-
-    def note_ending(self, ending: Ending) -> None:
-        self.broken += ending is not Ending.COMPLETE
+        """The counts as of now; what has ended was sent, though the worker may say so later."""
+        ended = self._ended
+        recorded = ended.ok + ended.failed + ended.cancelled + ended.unfinished
+        return replace(ended, sent=max(self._crew.tally.sent, recorded))
 
     def note_record(self, record: RequestRecord) -> None:
         self._ended = self._ended.with_outcome(record.outcome)
 
 
-def _encode(link: Link, target: Target, requests: Iterable[Request]) -> dict[int, bytes]:
-    return {
-        request.index: request_bytes(target, link.dialect.encode(request, link.model))
-        for request in requests
-    }
+def _client_facts(crew: Crew) -> ClientFacts | None:
+    """How hard the sending processes worked; None when one did not live to say so."""
+    exertions = crew.exertions
+    if not exertions:
+        return None
+    return ClientFacts(
+        workers=len(exertions),
+        cpu_share_max=max(e.cpu_ns / max(e.wall_ns, 1) for e in exertions),
+        blocked_share_max=max(e.blocked_ns / max(e.wall_ns, 1) for e in exertions),
+        reads=crew.tally.reads,
+        cpu_s=ns_to_s(sum(e.cpu_ns for e in exertions)),
+    )
+
+
+def _encode(link: Link, target: Target, requests: Iterable[Request]) -> tuple[bytes, ...]:
+    return tuple(request_bytes(target, link.dialect.encode(r, link.model)) for r in requests)
+
+
+def _require_answer(link: Link, capture: Capture) -> None:
+    answer = link.dialect.decode(capture)
+    if answer.outcome is not Outcome.OK:
+        reason = f"{answer.error.kind}: {answer.error.message}" if answer.error else "no answer"
+        msg = f"the engine failed a warm-up request ({reason}); read engine.log"
+        raise EngineFailed(msg)
 
 
 async def _watched(work: Awaitable[T], look: Callable[[], None]) -> T:

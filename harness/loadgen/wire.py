@@ -1,46 +1,49 @@
-"""One HTTP/1.1 streaming exchange: stamps every read, keeps the bytes, interprets nothing.
-
-httptools finds where the response ends and takes the chunk framing off; what the body means is read
-later, by a dialect. A connection is used for one exchange, so that no request can meet a keep-alive
-connection that the server has just closed.
-"""
+"""One connection: sends a request, stamps every read, keeps the bytes, interprets nothing."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import httptools
 
-from harness.core.clock import Clock
-from harness.core.engine import Capture, Ending, Read, WireRequest
+from harness.core.engine import Ending, WireRequest
 from harness.core.errors import UsageError
+from harness.loadgen.framing import EMPTY_LINE, RawCapture, ResponseEnd
+
+# A response beyond this is not an answer; it fails alone, before it takes the memory of the others.
+MOST_RESPONSE_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to connect, read once from a base URL."""
+    """Where to connect, read once from a base URL. `socket_path` is set for `http+unix` URLs."""
 
     host: str
     port: int
     prefix: str
     is_tls: bool
+    socket_path: str | None = None
 
 
 def parse_target(base_url: str) -> Target:
-    """The target that `base_url` names. Raises UsageError when it is not an http(s) URL."""
+    """The target that `base_url` names: http, https, or http+unix:///path/of.sock.
+
+    Raises UsageError when it is none of these.
+    """
     parts = urlsplit(base_url)
+    if parts.scheme == "http+unix" and parts.path:
+        return Target("localhost", 80, "", is_tls=False, socket_path=parts.path)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         msg = f"{base_url!r} is not an http or https URL; write it like http://127.0.0.1:8000"
         raise UsageError(msg)
     is_tls = parts.scheme == "https"
-    return Target(
-        parts.hostname, parts.port or (443 if is_tls else 80), parts.path.rstrip("/"), is_tls
-    )
+    port = parts.port or (443 if is_tls else 80)
+    return Target(parts.hostname, port, parts.path.rstrip("/"), is_tls)
 
 
 def request_bytes(target: Target, request: WireRequest) -> bytes:
@@ -50,171 +53,161 @@ def request_bytes(target: Target, request: WireRequest) -> bytes:
         f"Host: {target.host}:{target.port}",
         *(f"{name}: {value}" for name, value in request.headers),
         "Accept-Encoding: identity",
-        "Connection: close",
         f"Content-Length: {len(request.body)}",
     ]
-    return "\r\n".join(head).encode("latin-1") + b"\r\n\r\n" + request.body
+    return "\r\n".join(head).encode("latin-1") + EMPTY_LINE + request.body
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
-    """Who is told: that a request went out, how long each piece of body is, and how it ended."""
+class Job:
+    """One request on its way: its bytes, and when it first went out."""
 
-    on_sent: Callable[[], None]
-    on_body: Callable[[int], None]
-    deliver: Callable[[Capture], None]
+    __slots__ = ("index", "payload", "retries", "sent_ns")
+
+    def __init__(self, index: int, payload: bytes) -> None:
+        self.index = index
+        self.payload = payload
+        self.sent_ns = 0
+        self.retries = 0
 
 
-class Exchange(asyncio.Protocol):
-    """One request and its response. Await `ended`, then take `capture()`.
+class Connection(asyncio.Protocol):
+    """Carries one exchange at a time, and may carry the next when the server keeps it open.
 
-    `on_body` is called with the length of each piece of body as it is read, for progress only.
+    `on_end(connection)` is called once for each exchange, when `ending` is set; it must take what
+    it needs at once. `job` is None while no exchange is in progress.
     """
 
-    def __init__(self, payload: bytes, clock: Clock, on_body: Callable[[int], None]) -> None:
-        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._payload = payload
-        self._clock = clock
-        self._on_body = on_body
-        self._parser = httptools.HttpResponseParser(self)
-        self._transport: asyncio.Transport | None = None
-        self._sent_ns: int | None = None
-        self._first_byte_ns: int | None = None
-        self._closed_ns: int | None = None
-        self._now_ns = 0
-        self._headers: list[tuple[str, str]] = []
-        self._reads: list[Read] = []
-        self._bytes_received = 0
-        self._status: int | None = None
-        self._ending = Ending.NOT_ENDED
-        self._detail = ""
+    __slots__ = (
+        "_bytes", "_end", "_fed", "_is_chunked", "_now_ns", "_on_end", "_on_idle_lost", "_reads",
+        "_stamps", "detail", "ended_ns", "ending", "is_open", "is_used", "job", "transport",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        now_ns: Callable[[], int],
+        on_end: Callable[[Connection], None],
+        on_idle_lost: Callable[[Connection], None],
+    ) -> None:
+        self._now_ns = now_ns
+        self._on_end = on_end
+        self._on_idle_lost = on_idle_lost
+        self.transport: asyncio.Transport | None = None
+        self.job: Job | None = None
+        self.is_open = False
+        self.is_used = False
+
+    def begin(self, job: Job) -> None:
+        """Stamp the instant and write the request of `job`."""
+        self._stamps: list[int] = []
+        self._reads: list[bytes] = []
+        self._end = ResponseEnd()
+        self._is_chunked = False
+        self._fed = 0
+        self._bytes = 0
+        self.ending = Ending.NOT_ENDED
+        self.detail = ""
+        self.job = job
+        if not job.retries:
+            job.sent_ns = self._now_ns()
+        if self.transport is None or not self.is_open:
+            self._finish(Ending.RESET, "the connection was lost before the request was written")
+            return
+        self.transport.write(job.payload)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport; nothing is sent before `send`."""
-        self._transport = transport  # type: ignore[assignment]
-
-    def send(self) -> None:
-        """Stamp the instant and write the request."""
-        self._sent_ns = self._clock.now_ns()
-        if self._transport is not None and self._ending is Ending.NOT_ENDED:
-            self._transport.write(self._payload)
+        """Keep the transport; nothing is sent before `begin`."""
+        self.transport = transport  # type: ignore[assignment]
+        self.is_open = True
 
     def data_received(self, data: bytes) -> None:
-        """Stamp the read before anything else, then let the parser find body and end."""
-        self._now_ns = self._clock.now_ns()
-        if self._first_byte_ns is None:
-            self._first_byte_ns = self._now_ns
-        self._bytes_received += len(data)
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
-            self._end(Ending.BAD_FRAMING, str(error))
+        """Stamp the read before anything else, keep it, and see whether it can be the last."""
+        self._stamps.append(self._now_ns())
+        self._reads.append(data)
+        self._bytes += len(data)
+        if self._is_chunked and data[-4:] != EMPTY_LINE and self._bytes < MOST_RESPONSE_BYTES:
+            return
+        self._advance()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """A connection that closes before the response is complete was cut, or reset.
-
-        A response without a length lasts until the connection closes (RFC 9112, 6.3).
-        """
-        if exc is not None:
-            self._end(Ending.RESET, str(exc))
+        """What was in progress was cut, or reset, unless closing is how the response ends."""
+        self.is_open = False
+        if self.job is None:
+            self._on_idle_lost(self)
             return
-        names = {name.lower() for name, _ in self._headers}
-        is_until_close = (
-            self._status is not None
-            and "content-length" not in names
-            and "transfer-encoding" not in names
-        )
-        self._end(Ending.COMPLETE if is_until_close else Ending.CUT)
-
-    # httptools calls these while it is fed.
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self._headers.append((name.decode("latin-1"), value.decode("latin-1")))
-
-    def on_headers_complete(self) -> None:
-        self._status = self._parser.get_status_code()
-
-    def on_body(self, body: bytes) -> None:
-        self._reads.append(Read(self._now_ns, body))
-        self._on_body(len(body))
-
-    def on_message_complete(self) -> None:
-        self._end(Ending.COMPLETE)
+        if exc is not None:
+            self._finish(Ending.RESET, str(exc))
+            return
+        if self._feed() and not self._end.is_complete:
+            is_whole = self._end.lasts_until_close
+            self._finish(Ending.COMPLETE if is_whole else Ending.CUT)
 
     def cancel(self) -> None:
-        """Close the connection because we no longer want the answer."""
-        self._end(Ending.CANCELLED)
+        """Give up the exchange in progress, because its answer is no longer wanted."""
+        if self.job is not None:
+            self._finish(Ending.CANCELLED)
 
-    def capture(self) -> Capture:
-        """What was seen so far. Only for an exchange that was sent."""
-        if self._sent_ns is None:
-            msg = "capture() of an exchange that was never sent"
-            raise RuntimeError(msg)
-        return Capture(
-            sent_ns=self._sent_ns,
-            status=self._status,
-            headers=tuple(self._headers),
-            first_byte_ns=self._first_byte_ns,
-            reads=tuple(self._reads),
-            closed_ns=self._closed_ns,
-            ending=self._ending,
-            detail=self._detail,
-            bytes_received=self._bytes_received,
-        )
+    def close(self) -> None:
+        """Close the connection."""
+        if self.transport is not None:
+            self.transport.close()
+        self.is_open = False
 
-    def _end(self, ending: Ending, detail: str = "") -> None:
-        if self._ending is not Ending.NOT_ENDED:
-            return
-        self._ending = ending
-        self._detail = detail
-        self._closed_ns = self._clock.now_ns()
-        if not self.ended.done():  # it is done when its waiter was cancelled
-            self.ended.set_result(None)
-        if self._transport is not None:
-            self._transport.close()
+    @property
+    def reads_so_far(self) -> int:
+        """Reads of the exchange in progress."""
+        return len(self._reads) if self.job is not None else 0
+
+    @property
+    def was_closed_unanswered(self) -> bool:
+        """True when the server closed a connection it had kept open, before any byte came back."""
+        return self.is_used and not self._reads and self.ending in (Ending.CUT, Ending.RESET)
+
+    def capture(self, job: Job) -> RawCapture:
+        """What was read of the exchange that has just ended."""
+        return RawCapture(
+            job.index, job.sent_ns, self.ended_ns, self.ending, self.detail, job.retries,
+            self._stamps, self._reads,
+        )  # fmt: skip
+
+    def _advance(self) -> None:
+        if self._bytes >= MOST_RESPONSE_BYTES:
+            self._finish(Ending.TOO_LARGE, f"more than {MOST_RESPONSE_BYTES} bytes")
+        elif self._feed():
+            self._is_chunked = self._end.is_chunked and self._end.is_head_complete
+
+    def _feed(self) -> bool:
+        """Let the parser see what it has not seen; False when that ended the exchange."""
+        unseen = self._reads[self._fed :]
+        self._fed = len(self._reads)
+        try:
+            self._end.feed(unseen[0] if len(unseen) == 1 else b"".join(unseen))
+        except httptools.HttpParserError as error:
+            self._finish(Ending.BAD_FRAMING, str(error))
+            return False
+        if self._end.is_complete:
+            self._finish(Ending.COMPLETE)
+            return False
+        return True
+
+    def _finish(self, ending: Ending, detail: str = "") -> None:
+        self.ending = ending
+        self.detail = detail
+        self.ended_ns = self._now_ns()
+        if not (ending is Ending.COMPLETE and self._end.allows_reuse):
+            self.close()
+        self._on_end(self)
 
 
-async def run_exchange(
-    target: Target,
-    payload: bytes,
-    clock: Clock,
-    watch: Watch,
-) -> None:
-    """Connect to `target`, send `payload`, and wait until the response has ended.
+def connect_fault(error: OSError) -> tuple[Ending, str]:
+    """How an exchange ended whose connection could not be made, and why, in the system's words.
 
-    Whatever happens once the connection is asked for ends in one call of `watch.deliver`, except a
-    cancellation before anything was sent. A connection that cannot be made is delivered too.
+    Faults of this machine are told apart: they must not be put down to the server.
     """
-    loop = asyncio.get_running_loop()
-    context = ssl.create_default_context() if target.is_tls else None
-    asked_ns = clock.now_ns()
-    try:
-        _, exchange = await loop.create_connection(
-            lambda: Exchange(payload, clock, watch.on_body), target.host, target.port, ssl=context
-        )
-    except OSError as error:
-        watch.on_sent()
-        watch.deliver(_not_connected(asked_ns, clock.now_ns(), error))
-        return
-    exchange.send()
-    watch.on_sent()
-    try:
-        await exchange.ended
-    except asyncio.CancelledError:
-        exchange.cancel()
-        raise
-    finally:
-        watch.deliver(exchange.capture())
-
-
-def _not_connected(sent_ns: int, closed_ns: int, error: OSError) -> Capture:
-    return Capture(
-        sent_ns=sent_ns,
-        status=None,
-        headers=(),
-        first_byte_ns=None,
-        reads=(),
-        closed_ns=closed_ns,
-        ending=Ending.CONNECT_FAILED,
-        detail=os.strerror(error.errno) if error.errno else str(error),
-    )
+    detail = os.strerror(error.errno) if error.errno else str(error)
+    match error.errno:
+        case errno.EMFILE | errno.ENFILE:
+            return Ending.CLIENT_FILES_EXHAUSTED, detail
+        case errno.EADDRNOTAVAIL:
+            return Ending.CLIENT_PORTS_EXHAUSTED, detail
+        case _:
+            return Ending.CONNECT_FAILED, detail

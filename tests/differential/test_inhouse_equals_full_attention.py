@@ -145,7 +145,8 @@ def plain_next_token(tensors: Tensors, token_ids: list[int]) -> int:
     hidden_future = np.triu(np.full((count, count), -np.inf), 1)
 
     def norm(rows: NDArray[Any], name: str) -> NDArray[Any]:
-        return rows / np.sqrt((rows**2).mean(-1, keepdims=True) + EPSILON) * weights[name]
+        scale = np.sqrt((rows**2).mean(-1, keepdims=True) + EPSILON)
+        return np.asarray(rows / scale * weights[name])
 
     def rotated(rows: NDArray[Any], heads: int) -> NDArray[Any]:
         pairs = rows.reshape(count, heads, 2, DIM // 2)

@@ -84,8 +84,10 @@ class Ours:
     model: LlamaModel
     prompts: list[tuple[int, ...]]
 
-    def answers(self, policy: str, slots: int, *, pads: bool) -> list[list[int]]:
-        """Every third answer is three tokens shorter, so that slots free at different steps."""
+    def answers(
+        self, policy: str, slots: int, *, pads: bool = False, lengths: tuple[int, ...]
+    ) -> list[list[int]]:
+        """An answer of each of `lengths`."""
         cache_size = CacheSize(kv_blocks=256, block_tokens=16)
         cache = KvCache(self.model.config, cache_size, torch.float32, torch.device("cpu"))
         runner = Runner(self.model, cache, MonotonicClock())
@@ -94,17 +96,13 @@ class Ours:
         made: list[list[int]] = [[] for _ in self.prompts]
         for index, prompt in enumerate(self.prompts):
             runner.add(index, prompt, ignore_eos=True)
-            most = NEW_TOKENS if policy == "continuous" and slots == 1 else self.length(index)
-            scheduler.add(Sequence(index, len(prompt), most, 0))
+            scheduler.add(Sequence(index, len(prompt), lengths[index], 0))
         while (plan := scheduler.plan(0)) is not None:
             output = runner.execute(plan)
             scheduler.commit(plan, output.result)
             for index, token_id in output.token_ids.items():
                 made[index].append(token_id)
         return made
-
-    def length(self, index: int) -> int:
-        return NEW_TOKENS - 3 * (index % 3 == 0)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +112,7 @@ def ours(model_path: Path, prompts: list[tuple[int, ...]]) -> Ours:
 
 @pytest.fixture(scope="module")
 def alone(ours: Ours) -> list[list[int]]:
-    return ours.answers("continuous", slots=1, pads=False)
+    return ours.answers("continuous", slots=1, lengths=(NEW_TOKENS,) * 10)
 
 
 def test_each_token_is_the_one_that_hugging_face_finds_most_likely(
@@ -124,7 +122,7 @@ def test_each_token_is_the_one_that_hugging_face_finds_most_likely(
 
     theirs: Any = AutoModelForCausalLM.from_pretrained(
         model_path.parent, gguf_file=model_path.name, dtype=torch.float32
-    ).eval()
+    )
     for prompt, answer in zip(prompts, alone, strict=True):
         with torch.inference_mode():
             logits = theirs(torch.tensor([[*prompt, *answer[:-1]]])).logits[0]
@@ -145,9 +143,10 @@ def test_each_token_is_the_one_that_hugging_face_finds_most_likely(
 def test_an_answer_is_the_same_in_a_batch_as_alone(
     ours: Ours, alone: list[list[int]], policy: str, slots: int, pads: bool
 ) -> None:
-    expected = [answer[: ours.length(index)] for index, answer in enumerate(alone)]
+    lengths = (7, 10, 10) * 3 + (7,)  # so that slots get free at different steps
+    expected = [answer[:length] for answer, length in zip(alone, lengths, strict=True)]
 
-    assert ours.answers(policy, slots, pads=pads) == expected
+    assert ours.answers(policy, slots, pads=pads, lengths=lengths) == expected
 
 
 @pytest.fixture(scope="module")

@@ -1,67 +1,91 @@
 """When requests go out: by due time, or by slots."""
 
 import asyncio
-from collections.abc import Callable
+from collections import deque
 
 import pytest
 
-from harness.core.clock import VirtualClock
-from harness.core.workload import Arrival, Load, LoadKind, Workload
-from harness.loadgen.pacing import send_all
+from harness.core.clock import MonotonicClock
+from harness.loadgen.pacing import ClosedLoop, Due, OpenLoop, Pacer
 
-MakeWorkload = Callable[..., Workload]
-
-
-def test_an_open_loop_sends_at_absolute_due_times_whatever_became_of_the_others(
-    workload: MakeWorkload,
-) -> None:
-    clock, sent = VirtualClock(start_ns=1000), []
-    load = Load(LoadKind.POISSON, rate_rps=1.0)
-    arrivals = workload(3, load, due_ns=(5, 7, 7)).arrivals
-
-    async def send(arrival: Arrival) -> None:
-        sent.append((arrival.request.index, clock.now_ns()))
-        await asyncio.sleep(0)  # the answer takes longer than the gap
-
-    asyncio.run(send_all(arrivals, load, 1000, clock, send))
-
-    assert [index for index, _ in sent] == [0, 1, 2]
-    assert all(at >= 1000 + arrivals[i].due_ns for i, at in sent)
+MS = 1_000_000
 
 
-def test_an_open_loop_has_no_cap_on_requests_in_flight(workload: MakeWorkload) -> None:
-    load, all_in = Load(LoadKind.BACKLOG), asyncio.Event()
-    in_flight = 0
-
-    async def send(arrival: Arrival) -> None:
-        nonlocal in_flight
-        in_flight += 1
-        if in_flight == 500:
-            all_in.set()
-        await all_in.wait()
-
-    asyncio.run(send_all(workload(500).arrivals, load, 0, VirtualClock(), send))
-
-    assert in_flight == 500
+async def until_done(pacer: Pacer) -> None:
+    while not pacer.is_done:
+        await asyncio.sleep(0.001)
 
 
-@pytest.mark.parametrize("concurrency", [1, 2, 7, 64])
-def test_a_closed_loop_never_exceeds_its_slots_and_sends_each_request_once(
-    workload: MakeWorkload, concurrency: int
-) -> None:
-    load = Load(LoadKind.CLOSED, concurrency=concurrency)
-    in_flight, most, sent = 0, 0, []
+def test_an_open_loop_sends_at_absolute_due_times_in_order() -> None:
+    sent: list[tuple[int, int]] = []
 
-    async def send(arrival: Arrival) -> None:
-        nonlocal in_flight, most
-        in_flight += 1
-        most = max(most, in_flight)
-        sent.append(arrival.request.index)
-        for _ in range(arrival.request.index % 3):
+    async def main() -> None:
+        clock = MonotonicClock()
+        start_ns = clock.now_ns() + 5 * MS
+        dues = [Due(i, i * 2 * MS) for i in range(10)]
+        pacer = OpenLoop(dues, clock, lambda i: sent.append((i, clock.now_ns() - start_ns)))
+        pacer.start(start_ns)
+        await until_done(pacer)
+        pacer.stop()
+
+    asyncio.run(main())
+    assert [index for index, _ in sent] == list(range(10))
+    assert all(at_ns >= index * 2 * MS for index, at_ns in sent)
+
+
+def test_an_open_loop_that_is_late_sends_at_once_and_keeps_the_schedule() -> None:
+    sent: list[int] = []
+
+    async def main() -> None:
+        clock = MonotonicClock()
+        pacer = OpenLoop([Due(i, i) for i in range(500)], clock, sent.append)
+        pacer.start(clock.now_ns() - 10**9)
+        await until_done(pacer)
+        pacer.stop()
+
+    asyncio.run(main())
+    assert sent == list(range(500))
+
+
+@pytest.mark.parametrize("slots", [1, 2, 7, 64])
+def test_a_closed_loop_never_exceeds_its_slots_and_sends_each_request_once(slots: int) -> None:
+    in_flight: deque[int] = deque()
+    sent: list[int] = []
+    most = 0
+
+    async def main() -> None:
+        nonlocal most
+        clock = MonotonicClock()
+
+        def send(index: int) -> None:
+            nonlocal most
+            sent.append(index)
+            in_flight.append(index)
+            most = max(most, len(in_flight))
+
+        pacer = ClosedLoop(list(range(40)), slots, clock, send)
+        pacer.start(clock.now_ns())
+        while not pacer.is_done or in_flight:
             await asyncio.sleep(0)
-        in_flight -= 1
+            if in_flight:
+                in_flight.popleft()
+                pacer.note_end()
+        pacer.stop()
 
-    asyncio.run(send_all(workload(40).arrivals, load, 0, VirtualClock(), send))
+    asyncio.run(main())
+    assert sent == list(range(40))
+    assert most <= slots
 
-    assert sorted(sent) == list(range(40))
-    assert most <= concurrency
+
+def test_a_pacer_that_was_stopped_sends_nothing_more() -> None:
+    sent: list[int] = []
+
+    async def main() -> None:
+        clock = MonotonicClock()
+        pacer = OpenLoop([Due(0, 20 * MS)], clock, sent.append)
+        pacer.start(clock.now_ns())
+        pacer.stop()
+        await asyncio.sleep(0.03)
+
+    asyncio.run(main())
+    assert sent == []

@@ -30,14 +30,15 @@ def run(
     during: Callable[[Progress], None] = lambda _: None,
     deadline_s: float | None = None,
     raise_if_dead: Callable[[], None] = lambda: None,
+    workers: int = 1,
 ) -> tuple[Measured, list[RequestRecord]]:
     async def main() -> Measured:
         clock = MonotonicClock()
         async with ScriptedServer(scripts, clock) as server:
             dialect = OpenAICompletionsDialect()
             link = Link(server.url, "m", dialect, clock, raise_if_dead)
-            prepared = prepare(link, work)
-            return await measure(prepared, clock.now_ns(), folder, during, deadline_s)
+            async with prepare(link, work, folder, workers) as prepared:
+                return await measure(prepared, clock.now_ns(), folder, during, deadline_s)
 
     measured = asyncio.run(main())
     lines = (folder / REQUESTS).read_text().splitlines()
@@ -53,6 +54,27 @@ def assert_accounted(measured: Measured, records: list[RequestRecord]) -> None:
     by_outcome = Counter(record.outcome for record in records)
     assert (counts.ok, counts.failed) == (by_outcome[Outcome.OK], by_outcome[Outcome.FAILED])
     assert len({record.index for record in records}) == len(records)
+
+
+def test_no_spool_is_left_behind(
+    tmp_path: Path, answer: MakeAnswer, workload: MakeWorkload
+) -> None:
+    run([answer()], workload(3), tmp_path)
+
+    assert [path.name for path in tmp_path.iterdir()] == [REQUESTS]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("load", [Load(LoadKind.BACKLOG), Load(LoadKind.CLOSED, concurrency=5)])
+def test_what_is_sent_does_not_depend_on_the_number_of_workers(
+    tmp_path: Path, answer: MakeAnswer, workload: MakeWorkload, workers: int, load: Load
+) -> None:
+    measured, records = run([answer(tokens=3)], workload(13, load), tmp_path, workers=workers)
+
+    assert measured.client is not None
+    assert measured.client.workers == workers
+    assert sorted(record.index for record in records) == list(range(13))
+    assert {record.output_tokens for record in records} == {3}
 
 
 @pytest.mark.parametrize("load", [Load(LoadKind.BACKLOG), Load(LoadKind.CLOSED, concurrency=3)])

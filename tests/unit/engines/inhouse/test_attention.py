@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines.inhouse import attention as module
 from engines.inhouse.attention import decode_attention, prefill_attention
 from engines.inhouse.kv_cache import CacheSize, KvCache
 from engines.inhouse.llama_config import LlamaConfig
@@ -58,12 +60,26 @@ def test_a_batch_of_any_lengths_attends_as_each_sequence_alone(lengths: list[int
 
 
 def test_sequences_of_like_length_are_gathered_together_and_long_ones_apart() -> None:
+    positions = (59, 31, 29, 28, 3, 0)
+
+    assert group_sizes(positions) == [3, 1, 1, 1]
+
+
+def test_no_more_is_gathered_at_once_than_stays_in_the_cache_of_a_processor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_GATHERED_TOKENS", 100)
+
+    assert group_sizes((29, 28, 27, 26, 25)) == [3, 2]
+    assert group_sizes((59, 58, 57, 56)) == [2, 2]
+
+
+def group_sizes(positions: tuple[int, ...]) -> list[int]:
     blocks = tuple(range(16))
-    decodes = [Decode(i, position, blocks) for i, position in enumerate((60, 31, 29, 3, 1))]
-
+    decodes = [Decode(i, position, blocks) for i, position in enumerate(positions)]
     groups = decode_attention(filled_cache(), decodes, torch.float32, CPU).groups
-
-    assert [(g.first, len(g.blocks)) for g in groups] == [(0, 2), (2, 1), (3, 1), (4, 1)]
+    assert [g.first for g in groups] == [*accumulate([0, *(len(g.blocks) for g in groups[:-1])])]
+    return [len(group.blocks) for group in groups]
 
 
 @pytest.mark.parametrize("paddings", [(0, 0, 0), (5, 0, 3)])

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from engines.inhouse.engine import InhouseEngine, RequestLimits
+from engines.inhouse.engine import InhouseEngine
+from engines.inhouse.request_limits import RequestLimits
 from engines.inhouse.runner import Runner, StepOutput
 from engines.inhouse.tokenizer import Codec
 from engines.inhouse.worker import Worker

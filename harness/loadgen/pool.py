@@ -1,0 +1,162 @@
+"""The connections of a sending process: opened before they are needed, used again, uncapped."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import ssl
+from collections.abc import Callable
+
+from harness.core.engine import Ending
+from harness.core.errors import UsageError
+from harness.loadgen.framing import RawCapture
+from harness.loadgen.wire import Connection, Job, Target, connect_fault
+
+# Files that a process has open besides its connections: standard streams, logs, the loop's own.
+SPARE_FILES = 64
+# Connections asked for at the same time while the pool is filled.
+_OPENED_TOGETHER = 200
+
+
+class Pool:
+    """Sends jobs over connections to one target; every job ends in one call of `deliver`.
+
+    A connection that the server keeps open is used again. When a job meets one that the server has
+    closed meanwhile, before any byte came back, it is sent once more on a fresh one, and counted.
+    """
+
+    def __init__(
+        self, target: Target, now_ns: Callable[[], int], deliver: Callable[[RawCapture], None]
+    ) -> None:
+        self._target = target
+        self._now_ns = now_ns
+        self._deliver = deliver
+        self._idle: list[Connection] = []
+        self._busy: set[Connection] = set()
+        self._opening: dict[asyncio.Task[None], Job] = {}
+        self._tls = ssl.create_default_context() if target.is_tls else None
+
+    @property
+    def in_flight(self) -> int:
+        """Jobs that were sent, or wait for a connection."""
+        return len(self._busy) + len(self._opening)
+
+    @property
+    def reads_in_flight(self) -> int:
+        """Reads of the jobs in flight."""
+        return sum(connection.reads_so_far for connection in self._busy)
+
+    async def open(self, count: int) -> None:
+        """Have `count` idle connections; fewer when the server refuses some now."""
+        for first in range(0, count, _OPENED_TOGETHER):
+            opened = (self._connect() for _ in range(first, min(first + _OPENED_TOGETHER, count)))
+            for result in await asyncio.gather(*opened, return_exceptions=True):
+                if isinstance(result, Connection):
+                    self._idle.append(result)
+                elif not isinstance(result, OSError):
+                    raise result
+
+    def send(self, job: Job) -> None:
+        """Send `job` at once on an idle connection, or as soon as a new one is there."""
+        if self._idle:
+            connection = self._idle.pop()
+            self._busy.add(connection)
+            connection.begin(job)
+            return
+        task = asyncio.get_running_loop().create_task(self._send_on_a_new_one(job))
+        self._opening[task] = job
+
+    def cancel_all(self) -> None:
+        """Give up all jobs; each is delivered as cancelled."""
+        now_ns = self._now_ns()
+        for task, job in list(self._opening.items()):
+            task.cancel()
+            sent_ns, why = job.sent_ns or now_ns, "its connection was still being opened"
+            self._deliver(
+                RawCapture(job.index, sent_ns, now_ns, Ending.CANCELLED, why, job.retries, [], [])
+            )
+        self._opening.clear()
+        for connection in list(self._busy):
+            connection.cancel()
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in self._idle:
+            connection.close()
+        self._idle.clear()
+
+    async def _send_on_a_new_one(self, job: Job) -> None:
+        asked_ns = self._now_ns()
+        try:
+            connection = await self._connect()
+        except OSError as error:
+            self._opening.pop(_this_task(), None)
+            ending, detail = connect_fault(error)
+            sent_ns = job.sent_ns if job.retries else asked_ns
+            ended_ns = self._now_ns()
+            self._deliver(
+                RawCapture(job.index, sent_ns, ended_ns, ending, detail, job.retries, [], [])
+            )
+            return
+        self._opening.pop(_this_task(), None)
+        self._busy.add(connection)
+        connection.begin(job)
+
+    async def _connect(self) -> Connection:
+        loop = asyncio.get_running_loop()
+
+        def make() -> Connection:
+            return Connection(self._now_ns, self._end, self._lose)
+
+        if self._target.socket_path is not None:
+            _, connection = await loop.create_unix_connection(make, self._target.socket_path)
+        else:
+            _, connection = await loop.create_connection(
+                make, self._target.host, self._target.port, ssl=self._tls
+            )
+        return connection
+
+    def _end(self, connection: Connection) -> None:
+        job, connection.job = connection.job, None
+        self._busy.discard(connection)
+        if job is None:
+            return
+        if connection.was_closed_unanswered and not job.retries:
+            job.retries += 1
+            self.send(job)
+            return
+        capture = connection.capture(job)
+        connection.is_used = True
+        if connection.is_open and connection.ending is Ending.COMPLETE:
+            self._idle.append(connection)
+        self._deliver(capture)
+
+    def _lose(self, connection: Connection) -> None:
+        if connection in self._idle:
+            self._idle.remove(connection)
+
+
+def _this_task() -> asyncio.Task[None]:
+    task = asyncio.current_task()
+    if task is None:
+        msg = "called outside a task"
+        raise RuntimeError(msg)
+    return task
+
+
+def require_files(connections: int) -> None:
+    """Make sure that this process may open `connections` connections, raising its own limit.
+
+    Raises UsageError, with the numbers, when the system does not allow that many.
+    """
+    wanted = connections + SPARE_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        msg = (
+            f"{connections} requests at once need {wanted} open files, the system allows {hard}; "
+            "raise the limit (ulimit -n), or lower the concurrency"
+        )
+        raise UsageError(msg)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,236 @@
+"""One sending process: takes a plan through its door, sends, and spools what it read.
+
+The door carries a plan in, and small messages both ways; nothing else is shared but the spool file.
+So a worker could as well run on another machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import resource
+import signal
+from dataclasses import dataclass
+from multiprocessing.connection import Connection as Door
+from pathlib import Path
+
+import uvloop
+
+from harness.core.clock import Clock, MonotonicClock
+from harness.core.engine import Ending
+from harness.core.errors import UsageError
+from harness.core.units import NS_PER_MS, NS_PER_S, ns_to_s
+from harness.core.workload import Load, LoadKind
+from harness.loadgen.framing import RawCapture
+from harness.loadgen.pacing import ClosedLoop, Due, OpenLoop, Pacer
+from harness.loadgen.pool import Pool, require_files
+from harness.loadgen.spool import SpoolWriter
+from harness.loadgen.wire import Job, Target
+
+PROGRESS_EVERY_S = 0.25
+HEARTBEAT_S = 0.010
+# A heartbeat that comes later than this after its time found the loop blocked (statistics: V08).
+HEARTBEAT_GRACE_NS = 5 * NS_PER_MS
+# With Poisson arrivals nobody knows how many will be in flight; more are opened when needed.
+_OPEN_LOOP_CONNECTIONS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPlan:
+    """What one worker sends: its share of the requests, with their bytes and due times."""
+
+    target: Target
+    load: Load
+    dues: tuple[Due, ...]
+    payloads: tuple[bytes, ...]
+    spool: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The worker's connections are open."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The plan cannot be carried out on this machine; `message` says why."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Due instants count from `start_ns` of CLOCK_MONOTONIC."""
+
+    start_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Send nothing more, and give up what is in flight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """How far a worker is. `reads` counts pieces of answers, about one a token."""
+
+    sent: int = 0
+    ended: int = 0
+    broken: int = 0
+    reads: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Exertion:
+    """How hard a worker's process worked between start and end: is it the bottleneck itself?
+
+    `blocked_ns`: time by which 10 ms heartbeats came more than 5 ms late. `cpu_ns`: user, system.
+    """
+
+    wall_ns: int
+    cpu_ns: int
+    blocked_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The worker has nothing in flight; its spool is whole."""
+
+    tally: Tally
+    exertion: Exertion
+
+
+Message = Ready | Refused | Tally | Done
+
+
+def work(plan: WorkerPlan, door: Door) -> None:
+    """The main function of a worker's process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which says Stop
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_Worker(plan, door, MonotonicClock()).run())
+
+
+class _Worker:
+    def __init__(self, plan: WorkerPlan, door: Door, clock: Clock) -> None:
+        self._plan = plan
+        self._door = door
+        self._clock = clock
+        self._spool = SpoolWriter(plan.spool)
+        self._pool = Pool(plan.target, clock.now_ns, self._deliver)
+        self._payloads = dict(zip((d.index for d in plan.dues), plan.payloads, strict=True))
+        self._sent = 0
+        self._ended = 0
+        self._broken = 0
+        self._reads = 0
+        self._blocked_ns = 0
+        self._over = asyncio.Event()
+        self._pacer = self._make_pacer()
+
+    async def run(self) -> None:
+        try:
+            require_files(self._connections())
+        except UsageError as error:
+            self._say(Refused(str(error)))
+            return
+        await self._pool.open(self._connections())
+        self._say(Ready())
+        loop = asyncio.get_running_loop()
+        started: asyncio.Future[int | None] = loop.create_future()
+        loop.add_reader(self._door.fileno(), self._listen, started)
+        start_ns = await started
+        if start_ns is None:
+            return
+        gc.collect()
+        gc.freeze()
+        gc.disable()  # a collection would stop the loop for milliseconds; little garbage is made
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        self._pacer.start(start_ns)
+        if not self._plan.dues:
+            self._over.set()
+        tasks = [loop.create_task(self._beat()), loop.create_task(self._tell())]
+        await self._over.wait()
+        for task in tasks:
+            task.cancel()
+        exertion = Exertion(self._clock.now_ns() - start_ns, _cpu_since(usage), self._blocked_ns)
+        self._pacer.stop()
+        self._pool.close()
+        self._spool.close()
+        self._say(Done(self._tally(), exertion))
+
+    def _make_pacer(self) -> Pacer:
+        if self._plan.load.kind is LoadKind.CLOSED:
+            indices = [due.index for due in self._plan.dues]
+            return ClosedLoop(indices, self._plan.load.concurrency or 1, self._clock, self._send)
+        return OpenLoop(self._plan.dues, self._clock, self._send)
+
+    def _connections(self) -> int:
+        count = len(self._plan.dues)
+        match self._plan.load.kind:
+            case LoadKind.CLOSED:
+                return min(count, self._plan.load.concurrency or 1)
+            case LoadKind.BACKLOG:
+                return count
+            case _:
+                return min(count, _OPEN_LOOP_CONNECTIONS)
+
+    def _send(self, index: int) -> None:
+        self._sent += 1
+        self._pool.send(Job(index, self._payloads[index]))
+
+    def _deliver(self, capture: RawCapture) -> None:
+        self._spool.append(capture)
+        self._ended += 1
+        self._reads += len(capture.reads)
+        self._broken += capture.ending is not Ending.COMPLETE
+        self._pacer.note_end()
+        if self._pacer.is_done and not self._pool.in_flight:
+            self._over.set()
+
+    def _listen(self, started: asyncio.Future[int | None]) -> None:
+        try:
+            message = self._door.recv()
+        except EOFError:  # the parent has gone: end as if told to
+            asyncio.get_running_loop().remove_reader(self._door.fileno())
+            message = Stop()
+        match message:
+            case Start(start_ns):
+                started.set_result(start_ns)
+            case Stop():
+                self._stop(started)
+
+    def _say(self, message: Message) -> None:
+        with contextlib.suppress(OSError):  # nobody listens any more: the spool is what counts
+            self._door.send(message)
+
+    def _stop(self, started: asyncio.Future[int | None]) -> None:
+        if not started.done():
+            started.set_result(None)
+        self._pacer.stop()
+        self._pool.cancel_all()
+        self._over.set()
+
+    def _tally(self) -> Tally:
+        reads = self._reads + self._pool.reads_in_flight
+        return Tally(self._sent, self._ended, self._broken, reads)
+
+    async def _tell(self) -> None:
+        while True:
+            await asyncio.sleep(PROGRESS_EVERY_S)
+            self._say(self._tally())
+
+    async def _beat(self) -> None:
+        due_ns = self._clock.now_ns()
+        while True:
+            due_ns += round(HEARTBEAT_S * NS_PER_S)
+            await asyncio.sleep(max(0.0, ns_to_s(due_ns - self._clock.now_ns())))
+            late_ns = self._clock.now_ns() - due_ns
+            if late_ns > HEARTBEAT_GRACE_NS:
+                self._blocked_ns += late_ns - HEARTBEAT_GRACE_NS
+                due_ns = self._clock.now_ns()
+
+
+def _cpu_since(before: resource.struct_rusage) -> int:
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return round(seconds * NS_PER_S)
