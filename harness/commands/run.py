@@ -7,8 +7,8 @@ from pathlib import Path
 
 from engines.registry import open_engine
 from harness import console
-from harness.commands.judging import compare_all, keep_summary, read_reported, simulated_twins
 from harness.analyzer.summary import Validity
+from harness.commands.judging import compare_all, keep_summary, read_reported, simulated_twins
 from harness.core.clock import MonotonicClock, utc_now
 from harness.core.engine import EngineSpec
 from harness.core.errors import BatchmarkError, ExitCode

@@ -86,7 +86,7 @@ class ClientFacts:
     """How hard our own sending processes worked: were they the bottleneck?
 
     `cpu_share_max`: the busiest process's CPU time over wall time. `blocked_share_max`: the share
-    of time by which 10 ms heartbeats of its event loop came more than 5 ms late. `reads` of sockets.
+    of time by which 10 ms heartbeats of its loop came more than 5 ms late. `reads` of sockets.
     """
 
     workers: int

@@ -34,13 +34,19 @@ class RawCapture(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ResponseEnd:
-    """Finds the end of one response. Feed it reads in order; several may be fed as one."""
+    """Finds the end of one response. Feed it reads in order; several may be fed as one.
 
-    __slots__ = ("_has_length", "_parser", "is_chunked", "is_complete", "is_head_complete")
+    `allows_reuse`: the response is complete, and the server keeps the connection open.
+    """
+
+    __slots__ = (
+        "_has_length", "_parser", "allows_reuse", "is_chunked", "is_complete", "is_head_complete",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.is_chunked = False
         self.is_complete = False
+        self.allows_reuse = False
         self.is_head_complete = False
         self._has_length = False
         self._parser = httptools.HttpResponseParser(self)
@@ -53,11 +59,6 @@ class ResponseEnd:
     def lasts_until_close(self) -> bool:
         """True when the response has no length of its own (RFC 9112, 6.3)."""
         return self.is_head_complete and not self.is_chunked and not self._has_length
-
-    @property
-    def allows_reuse(self) -> bool:
-        """True when the server keeps the connection open for another request."""
-        return self.is_complete and bool(self._parser.should_keep_alive())
 
     # httptools calls these while it is fed.
 
@@ -73,6 +74,7 @@ class ResponseEnd:
 
     def on_message_complete(self) -> None:
         self.is_complete = True
+        self.allows_reuse = bool(self._parser.should_keep_alive())
 
 
 class _Body:

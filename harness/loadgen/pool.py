@@ -62,9 +62,8 @@ class Pool:
             connection = self._idle.pop()
             self._busy.add(connection)
             connection.begin(job)
-            return
-        task = asyncio.get_running_loop().create_task(self._send_on_a_new_one(job))
-        self._opening[task] = job
+        else:
+            self._send_afresh(job)
 
     def cancel_all(self) -> None:
         """Give up all jobs; each is delivered as cancelled."""
@@ -84,6 +83,10 @@ class Pool:
         for connection in self._idle:
             connection.close()
         self._idle.clear()
+
+    def _send_afresh(self, job: Job) -> None:
+        task = asyncio.get_running_loop().create_task(self._send_on_a_new_one(job))
+        self._opening[task] = job
 
     async def _send_on_a_new_one(self, job: Job) -> None:
         asked_ns = self._now_ns()
@@ -123,7 +126,7 @@ class Pool:
             return
         if connection.was_closed_unanswered and not job.retries:
             job.retries += 1
-            self.send(job)
+            self._send_afresh(job)  # another idle connection may be closed as well
             return
         capture = connection.capture(job)
         connection.is_used = True

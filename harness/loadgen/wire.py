@@ -124,7 +124,9 @@ class Connection(asyncio.Protocol):
         self._stamps.append(self._now_ns())
         self._reads.append(data)
         self._bytes += len(data)
-        if self._is_chunked and data[-4:] != EMPTY_LINE and self._bytes < MOST_RESPONSE_BYTES:
+        # A read of less than an empty line may be the end of one that began in the read before.
+        cannot_be_last = data[-4:] != EMPTY_LINE and len(data) > 3
+        if self._is_chunked and cannot_be_last and self._bytes < MOST_RESPONSE_BYTES:
             return
         self._advance()
 

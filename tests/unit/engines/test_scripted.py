@@ -98,7 +98,7 @@ def test_connections_that_are_open_together_are_counted() -> None:
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
                 writer.write(GET)
                 writers.append(writer)
-            while len(server.requests) < len(writers):  # noqa: ASYNC110 - the server has no event
+            while len(server.requests) < len(writers):
                 await asyncio.sleep(0)
             for writer in writers:
                 writer.close()

@@ -48,7 +48,7 @@ CLOCK = MonotonicClock()
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    while not holds():  # noqa: ASYNC110 - it is another process that makes it hold
+    while not holds():
         await asyncio.sleep(0.005)
 
 

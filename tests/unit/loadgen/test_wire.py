@@ -208,7 +208,9 @@ def test_a_connection_that_the_server_closed_while_idle_is_replaced() -> None:
     assert server.connections == 3
 
 
-def test_a_kept_connection_that_closes_before_a_byte_comes_back_is_retried_once_and_counted() -> None:
+def test_a_kept_connection_that_closes_before_a_byte_comes_back_is_retried_once_and_counted() -> (
+    None
+):
     close_silently = Script(())
     captures, server = exchanges([WHOLE, close_silently, WHOLE], count=2)
 
@@ -271,7 +273,9 @@ def test_a_url_that_is_none_is_refused_with_an_example(url: str) -> None:
 def test_a_url_may_have_a_path_before_the_route() -> None:
     target = parse_target("http://localhost:81/proxy/")
 
-    assert request_bytes(target, REQUEST).startswith(b"POST /proxy/v1/x HTTP/1.1\r\nHost: localhost:81")
+    assert request_bytes(target, REQUEST).startswith(
+        b"POST /proxy/v1/x HTTP/1.1\r\nHost: localhost:81"
+    )
 
 
 def test_a_proxy_in_the_environment_does_not_catch_the_loopback(

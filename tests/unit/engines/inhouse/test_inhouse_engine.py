@@ -81,7 +81,7 @@ async def answer(engine: InhouseEngine, prompt: tuple[int, ...], most: int) -> l
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let the worker's thread work until `condition` holds."""
-    while not condition():  # noqa: ASYNC110 - it happens on a thread, which sets no event
+    while not condition():
         await asyncio.sleep(0.001)
 
 
