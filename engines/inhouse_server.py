@@ -38,7 +38,12 @@ def launch_plan(spec: EngineSpec, port: int, step_log: Path) -> LaunchPlan:
         argv += ["--batch-window-ms", f"{spec.batch_window_ms:g}"]
     return LaunchPlan(
         argv=tuple(argv),
-        env={"PYTHONUNBUFFERED": "1"},  # what it last said is in the log when it dies
+        env={
+            "PYTHONUNBUFFERED": "1",  # what it last said is in the log when it dies
+            # Threads that wait for each other inside a step spin for a short while, then sleep: on a
+            # machine whose cores are all in use, endless spinning takes time from those that work.
+            "GOMP_SPINCOUNT": "10000",
+        },
         base_url=f"http://{LOOPBACK}:{port}",
         ready_timeout_s=READY_TIMEOUT_S,
     )

@@ -109,7 +109,7 @@ def _open_manifest(
         engine=engine.spec,
         workload=workload_facts(workload),
         machine=context.machine,
-        launch=engine.plan.argv,
+        launch=(*(f"{k}={v}" for k, v in engine.plan.env.items()), *engine.plan.argv),
         warmup_requests=warmup,
     )
     manifest = replace(manifest, counts=replace(manifest.counts, planned=len(workload.arrivals)))
