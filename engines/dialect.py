@@ -45,9 +45,25 @@ class SseParser:
         self._data: list[bytes] = []
         self._is_first_line = True
         self._skips_lf = False
+        self._is_between_events = True
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The payloads of the events that `chunk` completes, each the joined `data` lines."""
+        if (
+            # The shape of nearly every read of a stream: one `data` line, and a blank one.
+            self._is_between_events
+            and chunk[:6] == b"data: "
+            and chunk.find(b"\n") == len(chunk) - 2
+            and chunk[-1:] == b"\n"
+            and chunk.find(b"\r") < 0
+        ):
+            self._is_first_line = False
+            return [chunk[6:-2]]
+        payloads = self._feed_any(chunk)
+        self._is_between_events = not (self._data or self._skips_lf or any(self._line))
+        return payloads
+
+    def _feed_any(self, chunk: bytes) -> list[bytes]:
         if not chunk:
             return []
         if self._skips_lf:  # the last read ended between \r and \n
@@ -93,13 +109,14 @@ class _Stream:
     running_tokens: int | None = None
     id_tokens: int = 0
     events_without_ids: int = 0
+    first_event_ns: int | None = None
 
     def read(self, reads: Iterable[Read]) -> None:
         """Add all events of `reads`, each stamped with the read that completed it."""
         parser = SseParser()
-        for read in reads:
-            for payload in parser.feed(read.body):
-                self._add(payload.strip(), read.received_ns)
+        for received_ns, body in reads:
+            for payload in parser.feed(body):
+                self._add(payload, received_ns)
                 if self.is_done or self.fault:
                     return
 
@@ -114,31 +131,41 @@ class _Stream:
         return (len(self.events), TokenSource.CHUNKS) if self.events else (None, None)
 
     def _add(self, payload: bytes, received_ns: int) -> None:
-        if not payload:  # some servers ping with an empty `data:`
+        chunk = self._parse(payload)
+        if chunk is None:
             return
-        if payload == _DONE:
-            self.is_done = True
-            return
+        if self.first_event_ns is None:
+            self.first_event_ns = received_ns
+        ids, text = chunk.ids, chunk.text
+        growth = None if chunk.completion_tokens is None else self._usage_growth(chunk)
+        tokens = growth if ids is None else ids
+        if text or tokens:
+            self.events.append(TokenEvent(received_ns, tokens, text))
+            if ids is None:
+                self.events_without_ids += 1
+            else:
+                self.id_tokens += ids
+        if chunk.finish_reason is not None or chunk.completion_tokens is not None:
+            self._add_totals(chunk)
+
+    def _parse(self, payload: bytes) -> StreamChunk | None:
+        """The chunk in `payload`; None when it is none, which is noted."""
         try:
             chunk = read_chunk(payload)
         except ValueError as error:
-            found = payload.decode(errors="replace")
-            self.fault = RequestError("bad_json", one_line(f"{error}, in: {found}"))
-            return
+            self._note_other(payload.strip(), error)
+            return None
         if chunk.error is not None:
             self.fault = RequestError("in_stream_error", one_line(chunk.error))
-            return
-        self._add_tokens(chunk, received_ns)
-        self._add_totals(chunk)
+            return None
+        return chunk
 
-    def _add_tokens(self, chunk: StreamChunk, received_ns: int) -> None:
-        growth = self._usage_growth(chunk)
-        tokens = growth if chunk.ids is None else chunk.ids
-        if not chunk.text and not tokens:
-            return
-        self.events.append(TokenEvent(received_ns, tokens, chunk.text))
-        self.id_tokens += chunk.ids or 0
-        self.events_without_ids += chunk.ids is None
+    def _note_other(self, payload: bytes, error: ValueError) -> None:
+        if payload == _DONE:
+            self.is_done = True
+        elif payload:  # some servers ping with an empty `data:`
+            found = payload.decode(errors="replace")
+            self.fault = RequestError("bad_json", one_line(f"{error}, in: {found}"))
 
     def _usage_growth(self, chunk: StreamChunk) -> int | None:
         """Tokens that the running usage counts since the chunk before; None when it says nothing.
@@ -204,6 +231,7 @@ class OpenAICompletionsDialect:
             finish_reason=stream.finish_reason,
             outcome=outcome,
             error=error,
+            first_event_ns=stream.first_event_ns,
         )
 
 

@@ -40,8 +40,8 @@ def launch_plan(spec: EngineSpec, port: int, step_log: Path) -> LaunchPlan:
         argv=tuple(argv),
         env={
             "PYTHONUNBUFFERED": "1",  # what it last said is in the log when it dies
-            # Threads that wait for each other inside a step spin for a short while, then sleep: on a
-            # machine whose cores are all in use, endless spinning takes time from those that work.
+            # Threads that wait for each other inside a step spin for a short while, then sleep:
+            # where all cores are in use, endless spinning takes time from those that work.
             "GOMP_SPINCOUNT": "10000",
         },
         base_url=f"http://{LOOPBACK}:{port}",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class StreamChunk:
+class StreamChunk(msgspec.Struct, frozen=True):
     """One payload of a stream, as far as measuring needs it.
 
     `ids` is the number of token ids that came with it, None when the server sent no list.
@@ -24,8 +22,68 @@ class StreamChunk:
     error: str | None
 
 
+class _Choice(msgspec.Struct):
+    text: str | None = None
+    finish_reason: str | None = None
+    token_ids: list[int] | None = None
+    delta: Any = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class _Usual(msgspec.Struct):
+    choices: list[_Choice]
+    usage: _Usage | None = None
+    error: Any = None
+    object: Any = None
+
+
+_usual = msgspec.json.Decoder(_Usual)
+_NO_USAGE = _Usage()
+
+
 def read_chunk(payload: bytes) -> StreamChunk:
     """What `payload` says. Raises ValueError when it is not a JSON object."""
+    try:
+        chunk = _usual.decode(payload)
+    except msgspec.ValidationError:
+        return read_unusual_chunk(payload)
+    if len(chunk.choices) > 1 or chunk.error is not None or chunk.object == "error":
+        return read_unusual_chunk(payload)
+    usage = chunk.usage or _NO_USAGE
+    if not chunk.choices:
+        return _without_choices(usage)
+    (choice,) = chunk.choices
+    if choice.delta is not None:
+        return read_unusual_chunk(payload)
+    return StreamChunk(
+        has_choices=True,
+        text=choice.text or "",
+        ids=None if choice.token_ids is None else len(choice.token_ids),
+        finish_reason=choice.finish_reason,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        error=None,
+    )
+
+
+def _without_choices(usage: _Usage) -> StreamChunk:
+    return StreamChunk(
+        has_choices=False,
+        text="",
+        ids=None,
+        finish_reason=None,
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        error=None,
+    )
+
+
+def read_unusual_chunk(payload: bytes) -> StreamChunk:
+    """The same for any JSON, whatever is missing, null or of another type; slower."""
     data = msgspec.json.decode(payload)
     if not isinstance(data, dict):
         msg = f"expected a JSON object, found {type(data).__name__}"

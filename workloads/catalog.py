@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 import tomllib
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from harness.core.errors import UsageError
 from harness.core.jsonable import from_json
-from harness.core.workload import Arrival, Load, Request, Workload
-from workloads.arrivals import due_instants_ns
+from harness.core.workload import Arrival, Load, LoadKind, Request, Workload
+from workloads.arrivals import due_instants_ns, stage_instants_ns
 from workloads.prompts import random_token_ids
 
 SPECS = Path(__file__).parent / "specs"
@@ -78,19 +79,17 @@ def load_spec(name_or_path: str) -> WorkloadSpec:
         raise UsageError(msg) from error
 
 
-def build_workload(spec: WorkloadSpec, load: Load, repeat_mix: int, seed: int) -> Workload:
+def build_workload(spec: WorkloadSpec, load: Load, repeat_mix: int | None, seed: int) -> Workload:
     """The arrivals of `repeat_mix` times the mix: the same for the same arguments, always.
 
-    Every prompt is random and different, so that no engine can reuse a prefix.
+    Every prompt is random and different, so that no engine can reuse a prefix. In stages the mix is
+    sent over and again until they end, and `repeat_mix` is None. Raises UsageError when it is below
+    1, or when the stages are so short that no request is due in them.
     """
-    if repeat_mix < 1:
-        msg = f"--repeat-mix is {repeat_mix}; it must be at least 1"
-        raise UsageError(msg)
-    count = repeat_mix * len(spec.requests)
-    due_ns = due_instants_ns(load, count, random.Random(f"{seed}/arrivals"))  # noqa: S311
+    due_ns = _due_instants_ns(spec, load, repeat_mix, seed)
     prompts = random.Random(f"{seed}/prompts")  # noqa: S311 - reproducible, not secret
     arrivals = []
-    for index in range(count):
+    for index in range(len(due_ns)):
         row = spec.requests[index % len(spec.requests)]
         token_ids = random_token_ids(row.prompt_tokens, spec.token_ids, prompts)
         request = Request(index, row.label, token_ids, row.output_tokens)
@@ -106,6 +105,32 @@ def build_warmup(spec: WorkloadSpec, count: int, seed: int) -> tuple[Request, ..
         Request(i, r.label, random_token_ids(r.prompt_tokens, spec.token_ids, prompts), 8)
         for i, r in enumerate(rows)
     )
+
+
+def spec_of(workload: Workload) -> WorkloadSpec:
+    """The mix that would ask for the same lengths as `workload`, to warm up for one from a file."""
+    rows = tuple(
+        RequestSpec(a.request.label, len(a.request.prompt_token_ids), a.request.max_tokens)
+        for a in workload.arrivals
+    )
+    ids = set(chain.from_iterable(a.request.prompt_token_ids for a in workload.arrivals))
+    return WorkloadSpec(workload.name, str(workload.load), rows, (min(ids), max(ids) + 1))
+
+
+def _due_instants_ns(
+    spec: WorkloadSpec, load: Load, repeat_mix: int | None, seed: int
+) -> tuple[int, ...]:
+    arrivals = random.Random(f"{seed}/arrivals")  # noqa: S311 - reproducible, not secret
+    if load.kind is LoadKind.STAGES:
+        due_ns = stage_instants_ns(load.stages, arrivals)
+        if not due_ns:
+            msg = f"--stages, {load}, has no request with seed {seed}; make it longer"
+            raise UsageError(msg)
+        return due_ns
+    if repeat_mix is None or repeat_mix < 1:
+        msg = f"--repeat-mix is {repeat_mix}; it must be at least 1"
+        raise UsageError(msg)
+    return due_instants_ns(load, repeat_mix * len(spec.requests), arrivals)
 
 
 def _checked(spec: WorkloadSpec) -> WorkloadSpec:

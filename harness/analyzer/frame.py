@@ -6,17 +6,18 @@ such value"; +inf is the latency of a request that failed, so that it ranks last
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import cached_property
 
+import numpy as np
 import pandas as pd
 
+from harness.analyzer.columns import MISSING, Floats, Ints, RecordColumns, columns_of, seconds
 from harness.core.manifest import RunManifest
-from harness.core.record import Outcome, RequestRecord, StepRecord
+from harness.core.record import Outcome, StepRecord
 from harness.core.rundir import RunFolder
-from harness.core.units import ns_to_s
+from harness.core.units import NS_PER_S
 
 REQUEST_COLUMNS = (
     "index",
@@ -55,136 +56,148 @@ STEP_COLUMNS = (
     "prefill_s",
     "decode_s",
 )
+_COUNTS = tuple(name for name in STEP_COLUMNS if not name.endswith("_s"))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class RunFrame:
     """One run as tables, with the columns REQUEST_COLUMNS, EVENT_COLUMNS and STEP_COLUMNS.
 
-    `events` holds the token events of all requests; `tokens` is how many each carried, and `gap_s`
-    the time since the event before it, NaN for the first of a request. `steps` are those of the
-    measured part: steps of the warm-up started before it.
+    `records` is what the tables are made of: the same requests, in the same order, in nanoseconds.
+    `steps` are those of the measured part: steps of the warm-up started before it.
     """
 
     manifest: RunManifest
+    records: RecordColumns
     requests: pd.DataFrame
-    events: pd.DataFrame
     steps: pd.DataFrame
+
+    @cached_property
+    def events(self) -> pd.DataFrame:
+        """The token events of all requests, a row each; made when it is first asked for.
+
+        `tokens` is how many each carried, and `gap_s` the time since the event before it, NaN for
+        the first of a request.
+        """
+        return _event_table(self.records)
 
     @property
     def gaps(self) -> pd.DataFrame:
         """The gaps between the chunks of requests that ended well, a row each."""
         is_gap = (self.events["outcome"] == Outcome.OK.value) & self.events["gap_s"].notna()
-        return self.events[is_gap]
+        return self.events.loc[is_gap, ["index", "gap_s"]]
 
 
 def frame_of(run: RunFolder) -> RunFrame:
     """The tables of `run`, requests in the order of their index."""
-    records = sorted(run.requests, key=lambda record: record.index)
+    records = columns_of(run.requests)
     is_open_loop = run.manifest.workload.load.is_open_loop
-    start_ns = run.manifest.start_ns
-    measured = (step for step in run.steps if step.started_ns >= start_ns)
     return RunFrame(
         manifest=run.manifest,
-        requests=_table(
-            (_request_row(r, is_open_loop=is_open_loop) for r in records), REQUEST_COLUMNS
-        ),
-        events=_table((row for r in records for row in _event_rows(r)), EVENT_COLUMNS),
-        steps=_table((_step_row(step, start_ns) for step in measured), STEP_COLUMNS),
+        records=records,
+        requests=_request_table(records, is_open_loop=is_open_loop),
+        steps=_step_table(run.steps, run.manifest.start_ns),
     )
 
 
-def output_tokens(record: RequestRecord) -> int | None:
-    """How many tokens came: the record's count, else that of its events, else None."""
-    if record.output_tokens is not None:
-        return record.output_tokens
-    known = [tokens for tokens in record.events_tokens if tokens is not None]
-    return sum(known) if len(known) == len(record.events_tokens) else None
+def output_tokens(records: RecordColumns) -> Ints:
+    """How many tokens came: the record's count, else that of its events, else MISSING."""
+    counted = records.numbers["output_tokens"]
+    return np.where(counted == MISSING, records.streamed_tokens, counted)
 
 
-def event_tokens(record: RequestRecord) -> tuple[float, ...]:
+def event_tokens(records: RecordColumns) -> Floats:
     """How many tokens each event carried; when not said, an even share of the record's count.
 
-    NaN for each when the record has no count either.
+    NaN for each event of a record that has no count either.
     """
-    known = [float(tokens) for tokens in record.events_tokens if tokens is not None]
-    if len(known) == len(record.events_tokens):
-        return tuple(known)
-    events = len(record.events_tokens)
-    share = math.nan if record.output_tokens is None else record.output_tokens / events
-    return (share,) * events
+    counts = records.event_counts
+    is_said = np.repeat(records.streamed_tokens != MISSING, counts)
+    if is_said.all():
+        return records.events_tokens.astype(np.float64)
+    share = _numbers(records.numbers["output_tokens"]) / np.maximum(counts, 1)
+    return np.where(is_said, records.events_tokens, np.repeat(share, counts))
 
 
-def _request_row(record: RequestRecord, *, is_open_loop: bool) -> Sequence[object]:
-    first_ns = record.events_ns[0] if record.events_ns else None
-    last_ns = record.events_ns[-1] if record.events_ns else None
-    zero_ns = record.due_ns if is_open_loop else record.sent_ns
-    row = {
-        "index": record.index,
-        "label": record.label,
-        "outcome": record.outcome.value,
-        "error_kind": record.error.kind if record.error else "",
-        "due_s": ns_to_s(record.due_ns),
-        "sent_s": ns_to_s(record.sent_ns),
-        "send_lag_s": ns_to_s(record.sent_ns - record.due_ns) if is_open_loop else math.nan,
-        "first_token_s": _seconds(first_ns),
-        "last_token_s": _seconds(last_ns),
-        "closed_s": _seconds(record.closed_ns),
-        "events": len(record.events_ns),
-        "prompt_tokens": _number(record.prompt_tokens),
-        "output_tokens_asked": record.output_tokens_asked,
-        "output_tokens": _number(output_tokens(record)),
-        "ttft_s": _latency(record, _seconds(first_ns, zero_ns)),
-        "ttft_from_sent_s": _latency(record, _seconds(first_ns, record.sent_ns)),
-        "e2e_s": _latency(record, _seconds(last_ns, zero_ns)),
-        "tpot_s": _tpot(record),
+def _request_table(records: RecordColumns, *, is_open_loop: bool) -> pd.DataFrame:
+    numbers, first_ns, last_ns = records.numbers, records.first_ns, records.last_ns
+    due_ns, sent_ns = numbers["due_ns"], numbers["sent_ns"]
+    zero_ns = due_ns if is_open_loop else sent_ns
+    errors = (error.kind if error else "" for error in records.errors)
+    table = {
+        "index": numbers["index"],
+        "label": list(records.words["label"]),
+        "outcome": [outcome.value for outcome in records.words["outcome"]],
+        "error_kind": list(errors),
+        "due_s": seconds(due_ns),
+        "sent_s": seconds(sent_ns),
+        "send_lag_s": seconds(sent_ns - due_ns) if is_open_loop else np.full(len(records), np.nan),
+        "first_token_s": seconds(first_ns),
+        "last_token_s": seconds(last_ns),
+        "closed_s": seconds(numbers["closed_ns"]),
+        "events": records.event_counts,
+        "prompt_tokens": _numbers(numbers["prompt_tokens"]),
+        "output_tokens_asked": numbers["output_tokens_asked"],
+        "output_tokens": _numbers(output_tokens(records)),
+        "ttft_s": _latency(records, _since(first_ns, zero_ns)),
+        "ttft_from_sent_s": _latency(records, _since(first_ns, sent_ns)),
+        "e2e_s": _latency(records, _since(last_ns, zero_ns)),
+        "tpot_s": _tpot(records, _since(last_ns, first_ns)),
     }
-    return [row[column] for column in REQUEST_COLUMNS]
+    return pd.DataFrame(table, columns=list(REQUEST_COLUMNS))
 
 
-def _latency(record: RequestRecord, seconds: float) -> float:
-    if record.outcome is Outcome.FAILED:
-        return math.inf
-    return seconds if record.outcome is Outcome.OK else math.nan
+def _latency(records: RecordColumns, measured_s: Floats) -> Floats:
+    """`measured_s` of requests that ended well, +inf of failed ones, NaN of all others."""
+    unless_ok = np.where(records.came_out(Outcome.FAILED), np.inf, np.nan)
+    return np.where(records.came_out(Outcome.OK), measured_s, unless_ok)
 
 
-def _tpot(record: RequestRecord) -> float:
-    if record.outcome is Outcome.FAILED:
-        return math.inf if record.output_tokens_asked >= 2 else math.nan
-    if record.outcome is not Outcome.OK:
-        return math.nan
-    tokens = output_tokens(record) or 0
+def _tpot(records: RecordColumns, first_to_last_s: Floats) -> Floats:
+    tokens = _numbers(output_tokens(records))
     # One event that holds the whole answer says nothing about the time between its tokens.
-    if min(tokens, len(record.events_ns)) < 2:
-        return math.nan
-    return ns_to_s(record.events_ns[-1] - record.events_ns[0]) / (tokens - 1)
+    has_two = (tokens >= 2) & (records.event_counts >= 2)
+    measured_s = np.full(len(records), np.nan)
+    measured_s[has_two] = first_to_last_s[has_two] / (tokens[has_two] - 1)
+    ranked = _latency(records, measured_s)
+    ranked[np.isinf(ranked) & (records.numbers["output_tokens_asked"] < 2)] = np.nan
+    return ranked
 
 
-def _event_rows(record: RequestRecord) -> Iterable[Sequence[object]]:
-    gaps_s = (math.nan, *(ns_to_s(after - before) for before, after in pairwise(record.events_ns)))
-    for received_ns, tokens, gap_s in zip(
-        record.events_ns, event_tokens(record), gaps_s, strict=False
-    ):
-        yield record.index, record.outcome.value, ns_to_s(received_ns), tokens, gap_s
-
-
-def _step_row(step: StepRecord, start_ns: int) -> Sequence[object]:
-    seconds = {
-        "started_s": ns_to_s(step.started_ns - start_ns),
-        "duration_s": ns_to_s(step.duration_ns),
-        "prefill_s": ns_to_s(step.prefill_ns),
-        "decode_s": ns_to_s(step.decode_ns),
+def _event_table(records: RecordColumns) -> pd.DataFrame:
+    counts, events_ns = records.event_counts, records.events_ns
+    gap_s = np.full(len(events_ns), np.nan)
+    gap_s[1:] = np.diff(events_ns) / NS_PER_S
+    gap_s[records.is_first_event()] = np.nan
+    outcomes = list(Outcome)
+    codes = np.array([outcomes.index(o) for o in records.words["outcome"]], dtype=np.int8)
+    table = {
+        "index": np.repeat(records.numbers["index"], counts),
+        "outcome": pd.Categorical.from_codes(
+            np.repeat(codes, counts), categories=[outcome.value for outcome in outcomes]
+        ),
+        "received_s": events_ns / NS_PER_S,
+        "tokens": event_tokens(records),
+        "gap_s": gap_s,
     }
-    return [seconds[c] if c in seconds else getattr(step, c) for c in STEP_COLUMNS]
+    return pd.DataFrame(table, columns=list(EVENT_COLUMNS), copy=False)
 
 
-def _table(rows: Iterable[Sequence[object]], columns: Sequence[str]) -> pd.DataFrame:
-    return pd.DataFrame(list(rows), columns=list(columns))
+def _step_table(steps: Sequence[StepRecord], start_ns: int) -> pd.DataFrame:
+    measured = [step for step in steps if step.started_ns >= start_ns]
+    table = {name: np.array([getattr(s, name) for s in measured], dtype=np.int64) for name in _COUNTS}
+    for name in ("started", "duration", "prefill", "decode"):
+        instants_ns = np.array([getattr(s, f"{name}_ns") for s in measured], dtype=np.int64)
+        zero_ns = start_ns if name == "started" else 0
+        table[f"{name}_s"] = (instants_ns - zero_ns) / NS_PER_S
+    return pd.DataFrame(table, columns=list(STEP_COLUMNS))
 
 
-def _seconds(instant_ns: int | None, zero_ns: int = 0) -> float:
-    return math.nan if instant_ns is None else ns_to_s(instant_ns - zero_ns)
+def _since(instants_ns: Ints, zero_ns: Ints) -> Floats:
+    """Seconds from `zero_ns` to `instants_ns`, NaN where one of them is MISSING."""
+    is_missing = (instants_ns == MISSING) | (zero_ns == MISSING)
+    return np.where(is_missing, np.nan, (instants_ns - zero_ns) / NS_PER_S)
 
 
-def _number(count: int | None) -> float:
-    return math.nan if count is None else float(count)
+def _numbers(counts: Ints) -> Floats:
+    return np.where(counts == MISSING, np.nan, counts.astype(np.float64))

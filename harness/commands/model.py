@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from engines.inhouse.model_store import CATALOGUE, default_cache_folder, fetch_model, is_fetched
+from engines.inhouse.model_store import CATALOGUE, fetch_model, is_fetched
 from harness import console
+from harness.core.cache import default_cache_folder
 from harness.core.errors import ExitCode
 
 

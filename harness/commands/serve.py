@@ -6,11 +6,12 @@ import asyncio
 from contextlib import nullcontext
 
 from engines.inhouse.engine import EngineOptions, build_engine
-from engines.inhouse.model_store import default_cache_folder, resolve_model
+from engines.inhouse.model_store import resolve_model
 from engines.scheduling.policies import POLICY_NAMES
 from engines.server_process import require_free_port
 from engines.serving.app import serve as serve_until_told
 from harness import console
+from harness.core.cache import default_cache_folder
 from harness.core.clock import MonotonicClock
 from harness.core.errors import ExitCode, UsageError
 from harness.core.plan import ServeFlags, require_positive

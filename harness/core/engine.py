@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from harness.core.record import Answer
 from harness.core.workload import Request
@@ -67,8 +67,7 @@ class WireRequest:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(NamedTuple):
     """Body bytes that one read of the socket delivered, chunk framing removed, and when."""
 
     received_ns: int

@@ -44,12 +44,15 @@ class MachineFacts:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadFacts:
-    """The workload of a run, without its prompts."""
+    """The workload of a run, without its prompts.
+
+    `repeat_mix` is None when the mix was sent as often as the stages of the load needed.
+    """
 
     name: str
     title: str
     seed: int
-    repeat_mix: int
+    repeat_mix: int | None
     load: Load
     requests: int
     prompt_tokens: int

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class Outcome(StrEnum):
@@ -24,8 +25,7 @@ class TokenSource(StrEnum):
     CHUNKS = "chunks"
 
 
-@dataclass(frozen=True, slots=True)
-class TokenEvent:
+class TokenEvent(NamedTuple):
     """One event of a stream that carried generated payload."""
 
     received_ns: int
@@ -43,7 +43,10 @@ class RequestError:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a dialect read out of a capture: the tokens, the counts, and how it ended."""
+    """What a dialect read out of a capture: the tokens, the counts, and how it ended.
+
+    `first_event_ns` is the first event of any kind, which may name a role and carry no token.
+    """
 
     events: tuple[TokenEvent, ...]
     prompt_tokens: int | None
@@ -52,6 +55,7 @@ class Answer:
     finish_reason: str | None
     outcome: Outcome
     error: RequestError | None = None
+    first_event_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,7 @@ class RequestRecord:
     http_status: int | None
     bytes_received: int
     retries: int = 0
+    first_event_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

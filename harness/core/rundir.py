@@ -8,6 +8,7 @@
     engine.log        what the server printed
 
 A line is whole once its newline is on disk, so a folder is readable whatever killed its writer.
+`harness.analyzer.reading` reads the records.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO
 
 from harness.core.cautions import Caution, Code, caution
 from harness.core.errors import RunFolderError, UsageError
@@ -32,8 +33,6 @@ REQUESTS = "requests.jsonl"
 STEPS = "steps.jsonl"
 ENGINE_LOG = "engine.log"
 SUMMARY = "summary.json"
-
-T = TypeVar("T")
 
 
 def safe_name(name: str) -> str:
@@ -99,8 +98,8 @@ class RunFolder:
 
     path: Path
     manifest: RunManifest
-    requests: tuple[RequestRecord, ...]
-    steps: tuple[StepRecord, ...]
+    requests: Sequence[RequestRecord]
+    steps: Sequence[StepRecord]
     cautions: tuple[Caution, ...]
 
 
@@ -129,26 +128,21 @@ def read_manifest(path: Path) -> RunManifest:
         raise RunFolderError(msg) from error
 
 
-def read_run(path: Path) -> RunFolder:
-    """The run folder at `path`, with a caution for every line that could not be read."""
-    manifest = read_manifest(path)
-    requests, request_cautions = _read_lines(path / REQUESTS, RequestRecord)
-    steps, step_cautions = _read_lines(path / STEPS, StepRecord)
-    cautions = (*request_cautions, *step_cautions)
-    return RunFolder(path, manifest, requests, steps, cautions)
+def read_lines(path: Path, take: Callable[[bytes], object]) -> tuple[Caution, ...]:
+    """Hand each whole line of `path` to `take`; a caution for each that could not be read.
 
-
-def _read_lines(path: Path, cls: type[T]) -> tuple[tuple[T, ...], tuple[Caution, ...]]:
+    `take` raises ValueError when a line is not what it should be. No file is no lines.
+    """
     if not path.exists():
-        return (), ()
-    records, cautions = [], []
+        return ()
+    cautions = []
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.endswith(b"\n"):
                 cautions.append(caution(Code.CUT_LAST_LINE, file=path.name))
                 continue
             try:
-                records.append(from_json(cls, json.loads(line)))
+                take(line)
             except ValueError:
                 cautions.append(caution(Code.BAD_LINE, line=number, file=path.name))
-    return tuple(records), tuple(cautions)
+    return tuple(cautions)

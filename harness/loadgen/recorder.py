@@ -49,6 +49,7 @@ def to_record(arrival: Arrival, capture: Capture, dialect: Dialect, start_ns: in
         http_status=capture.status,
         bytes_received=capture.bytes_received,
         retries=capture.retries,
+        first_event_ns=None if answer.first_event_ns is None else answer.first_event_ns - start_ns,
     )
 
 

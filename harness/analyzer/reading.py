@@ -1,0 +1,61 @@
+"""Run folders, read back: every whole line, strictly typed, straight into columns."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from harness.analyzer.columns import MISSING, ColumnsBuilder
+from harness.core.record import RequestRecord, StepRecord
+from harness.core.rundir import REQUESTS, STEPS, RunFolder, read_lines, read_manifest
+
+T = TypeVar("T")
+
+_Number = Annotated[int, msgspec.Meta(ge=MISSING + 1, le=2**63 - 1)]
+
+
+def read_run(path: Path) -> RunFolder:
+    """The run folder at `path`, with a caution for every line that could not be read.
+
+    Raises RunFolderError when there is none. The requests are RecordColumns.
+    """
+    manifest = read_manifest(path)
+    requests, steps = ColumnsBuilder(), list[StepRecord]()
+    as_request, as_step = _reader_of(RequestRecord), _reader_of(StepRecord)
+    request_cautions = read_lines(path / REQUESTS, lambda line: requests.add(as_request(line)))
+    step_cautions = read_lines(path / STEPS, lambda line: steps.append(as_step(line)))
+    cautions = (*request_cautions, *step_cautions)
+    return RunFolder(path, manifest, requests.build(), tuple(steps), cautions)
+
+
+def _reader_of(cls: type[T]) -> Callable[[bytes], T]:
+    """What reads a line as a `cls`. It raises ValueError for an unknown key or another type."""
+    decode = msgspec.json.Decoder(_strict(cls)).decode
+    return lambda line: msgspec.convert(decode(line), cls, from_attributes=True)
+
+
+def _strict(hint: Any) -> Any:
+    """`hint` with numbers that fit a column, and with dataclasses that know all of their keys."""
+    if hint is int:
+        return _Number
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        hints = get_type_hints(hint)
+        entries = [
+            (f.name, _strict(hints[f.name]))
+            if f.default is dataclasses.MISSING
+            else (f.name, _strict(hints[f.name]), f.default)
+            for f in dataclasses.fields(hint)
+        ]
+        return msgspec.defstruct(hint.__name__, entries, forbid_unknown_fields=True)
+    if get_origin(hint) is tuple:
+        return tuple[tuple(map(_strict, get_args(hint)))]  # type: ignore[misc]
+    if args := get_args(hint):  # a union
+        union = _strict(args[0])
+        for arg in args[1:]:
+            union |= _strict(arg)
+        return union
+    return hint
