@@ -7,16 +7,17 @@ Exit codes: 0 ok, 1 FAIL, 2 usage, 3 INCONCLUSIVE, 4 INVALID or NOT_COMPARABLE, 
 from __future__ import annotations
 
 import sys
-import traceback
-from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
-from harness.core.errors import BatchmarkError, ExitCode
-from harness.core.plan import RunFlags, ServeFlags, SimulateFlags, parse_load
+from harness import cli_options as options
+from harness.cli_exit import finish
+from harness.cli_groups import baseline_app, model_app, workload_app
+from harness.core.errors import ExitCode
+from harness.core.plan import LoadFlags, RunFlags, ServeFlags, SimulateFlags
 
 app = typer.Typer(
     name="batchmark",
@@ -26,57 +27,35 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-model_app = typer.Typer(no_args_is_help=True, help="Get models that can be measured offline.")
-baseline_app = typer.Typer(no_args_is_help=True, help="Name runs to compare against.")
-workload_app = typer.Typer(no_args_is_help=True, help="See what is sent, and when.")
 app.add_typer(model_app, name="model")
 app.add_typer(baseline_app, name="baseline")
 app.add_typer(workload_app, name="workload")
 
-BASELINES = Path(".batchmark/baselines")
-DEFAULT_MODEL = "smollm2-135m"
-
-Model = Annotated[
-    str, typer.Option("--model", help="A fetched model's name, a GGUF file, or a model folder.")
-]
-Slots = Annotated[int, typer.Option(help="Requests that the engine runs at once.")]
-Dtype = Annotated[str, typer.Option(help="bfloat16 or float32.")]
-Threads = Annotated[int | None, typer.Option(help="CPU threads of the engine; all by default.")]
-PadPrompts = Annotated[
-    bool, typer.Option(help="Whether batch policies pad prompts to the longest of their batch.")
-]
-WindowMs = Annotated[
-    float | None,
-    typer.Option("--batch-window-ms", help="How long static and dynamic wait for a full batch."),
-]
-Backlog = Annotated[bool, typer.Option("--backlog", help="All requests are due at once.")]
-Rate = Annotated[float | None, typer.Option("--rate", help="Poisson arrivals, requests a second.")]
-Seed = Annotated[
-    int | None, typer.Option(help="Prompts and due times; a fresh one by default, always printed.")
-]
-Baselines = Annotated[Path, typer.Option("--baselines", help="Where named baselines are kept.")]
-
 
 @app.command()
 def run(
-    workload: Annotated[str, typer.Argument(help="A workload's name, or a TOML file.")],
+    workload: options.NameUnlessLocked = None,
     engine: Annotated[str, typer.Option(help="The engine to launch and measure.")] = "inhouse",
     policy: Annotated[
         str, typer.Option(help="Batching policies, separated by commas.")
     ] = "continuous",
-    model: Model = DEFAULT_MODEL,
-    slots: Slots = 8,
-    dtype: Dtype = "bfloat16",
-    threads: Threads = None,
-    pad_prompts: PadPrompts = True,
-    batch_window_ms: WindowMs = None,
-    repeat_mix: Annotated[int, typer.Option(help="How often the mix is sent.")] = 1,
-    backlog: Backlog = False,
-    concurrency: Annotated[
-        int | None, typer.Option(help="Closed loop: requests in flight at most.")
-    ] = None,
-    rate: Rate = None,
-    seed: Seed = None,
+    model: options.Model = options.DEFAULT_MODEL,
+    slots: options.Slots = 8,
+    dtype: options.Dtype = "bfloat16",
+    threads: options.Threads = None,
+    pad_prompts: options.PadPrompts = True,
+    batch_window_ms: options.WindowMs = None,
+    repeat_mix: options.RepeatMix = None,
+    backlog: options.Backlog = False,
+    concurrency: options.Concurrency = None,
+    rate: options.Rate = None,
+    arrivals: options.Arrivals = None,
+    cv: options.Cv = None,
+    burstiness: options.Burstiness = None,
+    stages: options.Stages = None,
+    schedule: options.Schedule = None,
+    speed: options.Speed = None,
+    seed: options.Seed = None,
     repeats: Annotated[int, typer.Option(help="Runs of each engine; 3 give intervals.")] = 1,
     warmup: Annotated[
         int | None, typer.Option(help="Requests sent before measuring; a batch by default.")
@@ -87,13 +66,25 @@ def run(
     out: Annotated[Path | None, typer.Option(help="A new folder; runs/<time> by default.")] = None,
     deadline_s: Annotated[float | None, typer.Option(help="End each run after this long.")] = None,
     port: Annotated[int | None, typer.Option(help="The server's port; any free one.")] = None,
-    baselines: Baselines = BASELINES,
+    baselines: options.Baselines = options.BASELINES,
 ) -> None:
     """Launch an engine, measure it on a workload, and compare it with a named baseline."""
 
     def body() -> ExitCode:
         from harness.commands import run as command
 
+        load = LoadFlags(
+            backlog=backlog,
+            concurrency=concurrency,
+            rate_rps=rate,
+            arrivals=arrivals,
+            cv=cv,
+            burstiness=burstiness,
+            stages=stages,
+            schedule=schedule,
+            speed=speed,
+            repeat_mix=repeat_mix,
+        )
         flags = RunFlags(
             workload=workload,
             engine=engine,
@@ -104,10 +95,7 @@ def run(
             threads=threads,
             pad_prompts=pad_prompts,
             batch_window_ms=batch_window_ms,
-            repeat_mix=repeat_mix,
-            backlog=backlog,
-            concurrency=concurrency,
-            rate_rps=rate,
+            load=load,
             seed=seed,
             repeats=repeats,
             warmup_requests=warmup,
@@ -118,18 +106,18 @@ def run(
         )
         return command.run(flags, baselines, tuple(sys.argv[1:]), tool_version())
 
-    _finish(body)
+    finish(body)
 
 
 @app.command()
 def serve(
-    model: Model = DEFAULT_MODEL,
+    model: options.Model = options.DEFAULT_MODEL,
     policy: Annotated[str, typer.Option(help="static, dynamic or continuous.")] = "continuous",
-    slots: Slots = 8,
-    dtype: Dtype = "bfloat16",
-    threads: Threads = None,
-    pad_prompts: PadPrompts = True,
-    batch_window_ms: WindowMs = None,
+    slots: options.Slots = 8,
+    dtype: options.Dtype = "bfloat16",
+    threads: options.Threads = None,
+    pad_prompts: options.PadPrompts = True,
+    batch_window_ms: options.WindowMs = None,
     kv_tokens: Annotated[int | None, typer.Option(help="Tokens that the KV cache holds.")] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; cuda when present.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -161,20 +149,20 @@ def serve(
         )
         return command.serve(flags, tool_version())
 
-    _finish(body)
+    finish(body)
 
 
 @app.command()
 def simulate(
-    workload: Annotated[str, typer.Argument(help="A workload's name, or a TOML file.")],
+    workload: options.WorkloadName,
     policy: Annotated[str, typer.Option(help="static, dynamic or continuous.")] = "continuous",
-    slots: Slots = 8,
+    slots: options.Slots = 8,
     step_ms: Annotated[float, typer.Option(help="Fixed time of a step.")] = 25.0,
     prefill_ms_per_token: Annotated[
         float, typer.Option(help="Time that each prompt token adds to its step.")
     ] = 0.0,
-    pad_prompts: PadPrompts = True,
-    batch_window_ms: WindowMs = None,
+    pad_prompts: options.PadPrompts = True,
+    batch_window_ms: options.WindowMs = None,
     repeat_mix: Annotated[
         int | None, typer.Option(help="Send the mix this often, and run to completion.")
     ] = None,
@@ -184,7 +172,7 @@ def simulate(
     window_ms: Annotated[
         float | None, typer.Option(help="The window; one static batch of the mix by default.")
     ] = None,
-    rate: Rate = None,
+    rate: Annotated[float | None, typer.Option(help="Poisson arrivals, requests a second.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the Poisson arrivals.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -209,14 +197,14 @@ def simulate(
         )
         return command.simulate_policy(flags, as_json=as_json)
 
-    _finish(body)
+    finish(body)
 
 
 @app.command()
 def compare(
     run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
     baseline: Annotated[str, typer.Option(help="A saved baseline's name, or a run folder.")],
-    baselines: Baselines = BASELINES,
+    baselines: options.Baselines = options.BASELINES,
 ) -> None:
     """Compare a run with a named baseline; refused when the two are not alike."""
 
@@ -225,7 +213,7 @@ def compare(
 
         return command.compare_run(run_folder, baseline, baselines)
 
-    _finish(body)
+    finish(body)
 
 
 @app.command()
@@ -239,7 +227,7 @@ def show(
 
         return command.show(run_folder)
 
-    _finish(body)
+    finish(body)
 
 
 @app.command()
@@ -254,7 +242,7 @@ def explain(
 
         return command.explain_run(run_folder, as_json=as_json)
 
-    _finish(body)
+    finish(body)
 
 
 @app.command()
@@ -266,7 +254,7 @@ def report(
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path(
         "report.html"
     ),
-    baselines: Baselines = BASELINES,
+    baselines: options.Baselines = options.BASELINES,
 ) -> None:
     """Write a self-contained HTML report of one or more runs."""
 
@@ -275,96 +263,7 @@ def report(
 
         return command.report(tuple(run_folders), baseline, out, baselines)
 
-    _finish(body)
-
-
-@model_app.command("fetch")
-def model_fetch(
-    name: Annotated[str, typer.Argument(help="A model's name; see `batchmark model list`.")],
-) -> None:
-    """Download a model into the cache, and check it."""
-
-    def body() -> ExitCode:
-        from harness.commands import model as command
-
-        return command.fetch(name)
-
-    _finish(body)
-
-
-@model_app.command("list")
-def model_list() -> None:
-    """List the models that can be fetched, and whether they are."""
-
-    def body() -> ExitCode:
-        from harness.commands import model as command
-
-        return command.list_models()
-
-    _finish(body)
-
-
-@baseline_app.command("save")
-def baseline_save(
-    name: Annotated[str, typer.Argument(help="Letters, digits, '.', '_' and '-'.")],
-    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
-    replace: Annotated[bool, typer.Option("--replace", help="Replace one of that name.")] = False,
-    baselines: Baselines = BASELINES,
-) -> None:
-    """Keep a run, with its raw records, under a name to compare against."""
-
-    def body() -> ExitCode:
-        from harness.commands import baseline as command
-
-        return command.save(name, run_folder, baselines, replace=replace)
-
-    _finish(body)
-
-
-@baseline_app.command("list")
-def baseline_list(baselines: Baselines = BASELINES) -> None:
-    """List the saved baselines."""
-
-    def body() -> ExitCode:
-        from harness.commands import baseline as command
-
-        return command.list_saved(baselines)
-
-    _finish(body)
-
-
-@workload_app.command("list")
-def workload_list() -> None:
-    """List the workloads that ship with batchmark."""
-
-    def body() -> ExitCode:
-        from harness.commands import workload as command
-
-        return command.list_workloads()
-
-    _finish(body)
-
-
-@workload_app.command("show")
-def workload_show(
-    name: Annotated[str, typer.Argument(help="A workload's name, or a TOML file.")],
-    seed: Annotated[int, typer.Option(help="Prompts and due times.")] = 0,
-    repeat_mix: Annotated[int, typer.Option(help="How often the mix is sent.")] = 1,
-    backlog: Backlog = False,
-    concurrency: Annotated[
-        int | None, typer.Option(help="Closed loop: requests in flight at most.")
-    ] = None,
-    rate: Rate = None,
-) -> None:
-    """Show what a workload sends, and the digests of it."""
-
-    def body() -> ExitCode:
-        from harness.commands import workload as command
-
-        load = parse_load(concurrency, rate, backlog=backlog)
-        return command.show(name, load, repeat_mix, seed)
-
-    _finish(body)
+    finish(body)
 
 
 def tool_version() -> str:
@@ -388,26 +287,6 @@ def _top(
     ] = False,
 ) -> None:
     pass
-
-
-def _finish(body: Callable[[], ExitCode]) -> NoReturn:
-    """Run a command and leave with its exit code; an error is a line, only a bug is a traceback."""
-    try:
-        code = body()
-    except BatchmarkError as error:
-        typer.echo(f"error: {error}", err=True)
-        code = error.exit_code
-    except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
-        code = ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone; there is nobody left to tell
-        code = ExitCode.OK
-    except Exception:  # noqa: BLE001 - the outermost door: a crash must not look like a verdict
-        traceback.print_exc()
-        typer.echo("internal error: this is a fault of batchmark, please report it", err=True)
-        code = ExitCode.INTERNAL
-    raise typer.Exit(int(code))
 
 
 def main() -> None:

@@ -83,8 +83,7 @@ def print_plan(plan: RunPlan, console: Console | None = None) -> None:
     """Print what is about to be measured, the seed included, before anything is started."""
     names = ", ".join(spec.name for spec in plan.engines)
     runs = "1 run" if plan.repeats == 1 else f"{plan.repeats} runs"
-    work = f"{plan.workload} x{plan.repeat_mix} {plan.load}"
-    print_line(f"{work}, seed {plan.seed}: {runs} of {names}", console)
+    print_line(f"{plan.title}, seed {plan.seed}: {runs} of {names}", console)
     print_line(f"baseline: {plan.baseline or 'none, so no ratio will be given'}", console)
     print_line(f"folder: {plan.folder}", console)
 

@@ -58,8 +58,10 @@ def _facts(manifest: RunManifest) -> dict[str, str]:
 
 def _workload_facts(manifest: RunManifest) -> dict[str, str]:
     workload = manifest.workload
+    repeats = workload.repeat_mix
+    times = "as often as the stages last" if repeats is None else f"{repeats} times"
     return {
-        "workload": f"{workload.name}, mix repeated {workload.repeat_mix} times",
+        "workload": f"{workload.name}, mix repeated {times}",
         "load": str(workload.load),
         "seed": str(workload.seed),
         "requests": formatting.count(workload.requests),

@@ -14,6 +14,7 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from harness.analyzer.columns import records_with_error
 from harness.analyzer.frame import RunFrame, frame_of
 from harness.analyzer.summary import StepTotals, Summary, Validity
 from harness.core.cautions import Caution
@@ -91,7 +92,10 @@ def render_report(
         is_invalid=any(summary.validity is Validity.INVALID for summary in summaries),
         validity=tables.validity_table(summaries),
         checks=tables.check_table(summaries),
-        errors=tables.error_table(zip(labels, (r.folder.requests for r in runs), strict=True)),
+        errors=tables.error_table(
+            (label, records_with_error(run.folder.requests))
+            for label, run in zip(labels, runs, strict=True)
+        ),
         comparisons=[(table, comparison_table(table)) for table in comparisons],
         figures=_figures(runs),
         time=tables.time_table(summaries, simulated or {}),

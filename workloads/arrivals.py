@@ -71,7 +71,7 @@ def gamma_variate(shape: float, rng: random.Random) -> float:
     power of a uniform draw, as in section 6 of that paper.
     """
     if shape < 1:
-        return gamma_variate(shape + 1, rng) * (1.0 - rng.random()) ** (1 / shape)
+        return gamma_variate(shape + 1, rng) * math.pow(1.0 - rng.random(), 1 / shape)
     d = shape - 1 / 3
     c = 1 / math.sqrt(9 * d)
     while True:

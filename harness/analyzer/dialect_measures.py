@@ -183,8 +183,10 @@ def rate_of_loadgen(run: RunFolder, *, amount: Amount) -> float | Unmeasured:
             if amount is one_of:
                 total = len(seen) - 1
             return _per_second(total, max(seen, key=lambda one: one.start_s).end_s)
-        case _:
+        case LoadKind.CLOSED:
             return Unmeasured("LoadGen has no closed loop of several requests in flight")
+        case _:
+            return Unmeasured("LoadGen's arrivals over time are always a Poisson process")
 
 
 def _total(seen: Sequence[Seen], amount: Amount) -> int | Unmeasured:

@@ -1,4 +1,4 @@
-"""Percentiles, and the interval on the ratio of two systems. Pure; the standard library only.
+"""Percentiles, and the interval on the ratio of two systems. Pure.
 
 Percentiles are the inverse of the empirical distribution: always an observation, never
 interpolated, and defined when failures rank as +inf. Intervals are Student's t on logarithms of
@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
 
+import numpy as np
+import numpy.typing as npt
+
 CONFIDENCE = 0.95
 TINY = 1e-300
 FRACTION_TERMS = 500
@@ -19,15 +22,16 @@ BISECTIONS = 200
 LARGEST_LOG = 700.0  # exp of more is no float
 
 
-def percentile(values: Sequence[float], percent: int) -> float:
+def percentile(values: npt.ArrayLike, percent: int) -> float:
     """The smallest value with at least `percent` % of `values` at or below it; may be +inf.
 
     Same as numpy's `inverted_cdf`. Raises ValueError when there are no values.
     """
-    if not values:
+    known = np.asarray(values, dtype=np.float64)
+    if not known.size:
         raise ValueError("no values have no percentile")
-    rank = -(-len(values) * percent // 100)
-    return sorted(values)[max(rank, 1) - 1]
+    rank = max(-(-known.size * percent // 100), 1)
+    return float(np.partition(known, rank - 1)[rank - 1])
 
 
 def floor_n(percent: int) -> int:

@@ -18,6 +18,7 @@ from harness.core.manifest import RunManifest
 from harness.core.record import Outcome, StepRecord
 from harness.core.rundir import RunFolder
 from harness.core.units import NS_PER_S
+from harness.core.workload import LoadKind
 
 REQUEST_COLUMNS = (
     "index",
@@ -71,6 +72,12 @@ class RunFrame:
     records: RecordColumns
     requests: pd.DataFrame
     steps: pd.DataFrame
+
+    @property
+    def has_arrival_window(self) -> bool:
+        """True when requests are due over time, so that rates count from first due to last."""
+        load = self.manifest.workload.load
+        return load.is_open_loop and load.kind is not LoadKind.BACKLOG
 
     @cached_property
     def events(self) -> pd.DataFrame:

@@ -17,7 +17,6 @@ from harness.analyzer.frame import RunFrame
 from harness.analyzer.steps import step_totals
 from harness.analyzer.summary import StepTotals
 from harness.core.record import Outcome
-from harness.core.workload import LoadKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +37,8 @@ def supported_percentile(values: pd.Series[float], percent: int, noun: str) -> f
 
     `noun` says what there is one value of each, for the reason.
     """
-    known = values.dropna().tolist()
-    if not known:
+    known = values.dropna().to_numpy()
+    if not len(known):
         return Unmeasured(f"n/a (0 samples): no {noun} has such a value")
     if len(known) < floor_n(percent):
         needed = floor_n(percent)
@@ -91,32 +90,34 @@ def gap_percentile(frame: RunFrame, percent: int) -> float | Unmeasured:
 
 def makespan_s(frame: RunFrame) -> float | Unmeasured:
     """Seconds from the first request due, or sent in a closed loop, to the last token of any."""
-    if frame.events.empty:
+    last_s = frame.requests["last_token_s"]
+    if last_s.isna().all():
         return Unmeasured("no request received a token")
     is_open_loop = frame.manifest.workload.load.is_open_loop
     started_s = frame.requests["due_s" if is_open_loop else "sent_s"].min()
-    seconds = float(frame.events["received_s"].max() - started_s)
+    seconds = float(last_s.max() - started_s)
     return seconds if seconds > 0 else Unmeasured("all tokens came at the instant of sending")
 
 
 def output_tok_s(frame: RunFrame) -> float | Unmeasured:
-    """Output tokens a second: over the makespan, or over the window of Poisson arrivals."""
-    if frame.manifest.workload.load.kind is not LoadKind.POISSON:
+    """Output tokens a second: over the makespan, or over the window of arrivals."""
+    if not frame.has_arrival_window:
         return _per_makespan(frame, token_sum(frame, "output_tokens"))
     window = _arrival_window(frame)
     if isinstance(window, Unmeasured):
         return window
-    events = frame.events[frame.events["outcome"] != Outcome.FAILED.value]
-    inside = events[window.holds(events["received_s"])]
-    if inside["tokens"].isna().any():
+    events = frame.events
+    is_counted = (events["outcome"] != Outcome.FAILED.value) & window.holds(events["received_s"])
+    tokens = events["tokens"][is_counted]
+    if tokens.isna().any():
         return Unmeasured("the engine does not say how many tokens it sent")
-    return float(inside["tokens"].sum()) / window.length_s
+    return float(tokens.sum()) / window.length_s
 
 
 def request_s(frame: RunFrame) -> float | Unmeasured:
-    """Requests that ended well a second: over the makespan, or the window of Poisson arrivals."""
+    """Requests that ended well a second: over the makespan, or over the window of arrivals."""
     ended_s = frame.requests[frame.requests["outcome"] == Outcome.OK.value]["last_token_s"]
-    if frame.manifest.workload.load.kind is not LoadKind.POISSON:
+    if not frame.has_arrival_window:
         return _per_makespan(frame, float(ended_s.notna().sum()))
     window = _arrival_window(frame)
     if isinstance(window, Unmeasured):

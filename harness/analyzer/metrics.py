@@ -100,7 +100,7 @@ METRICS: tuple[Metric, ...] = (
         "output tok/s",
         "tok/s",
         Better.HIGHER,
-        "Output tokens of requests that did not fail, over the makespan; under a Poisson load "
+        "Output tokens of requests that did not fail, over the makespan; with arrivals over time "
         "those received from the first due instant until the last, over the time between them.",
         measures.output_tok_s,
     ),
@@ -109,7 +109,7 @@ METRICS: tuple[Metric, ...] = (
         "requests/s",
         "req/s",
         Better.HIGHER,
-        "Requests that ended well with a token, over the makespan; under a Poisson load those "
+        "Requests that ended well with a token, over the makespan; with arrivals over time those "
         "that ended from the first due instant until the last, over the time between them.",
         measures.request_s,
     ),

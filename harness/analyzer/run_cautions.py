@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from harness.analyzer.estimators import floor_n, percentile
-from harness.analyzer.frame import RunFrame
-from harness.analyzer.summary import Check, CheckVerdict
-from harness.analyzer.validity import (
-    has_token_count,
-    is_virtual,
+from harness.analyzer.answer_checks import (
+    buffered_share,
+    coalesced_share,
     length_differs,
     stream_differs,
 )
+from harness.analyzer.columns import RecordColumns
+from harness.analyzer.estimators import floor_n, percentile
+from harness.analyzer.frame import RunFrame
+from harness.analyzer.grading import is_virtual
+from harness.analyzer.summary import Check, CheckVerdict
 from harness.core.cautions import Caution, Code, caution
 from harness.core.manifest import RunManifest, RunStatus
-from harness.core.record import Outcome, RequestRecord
+from harness.core.record import Outcome
 from harness.core.rundir import RunFolder
 
 COALESCED_SHARE = 0.01
+BUFFERED_SHARE = 0.5
 
 
 def run_cautions(run: RunFolder, frame: RunFrame, checks: Sequence[Check]) -> tuple[Caution, ...]:
@@ -27,7 +29,8 @@ def run_cautions(run: RunFolder, frame: RunFrame, checks: Sequence[Check]) -> tu
     return (
         *run.cautions,
         *_about_the_end(run.manifest),
-        *_about_requests(run.requests),
+        *_about_requests(frame.records),
+        *_about_streams(frame.records),
         *_about_time(frame, checks),
     )
 
@@ -40,8 +43,8 @@ def _about_the_end(manifest: RunManifest) -> Iterator[Caution]:
         yield caution(Code.RUN_NOT_CLOSED)
 
 
-def _about_requests(records: Sequence[RequestRecord]) -> Iterator[Caution]:
-    if failed := sum(record.outcome is Outcome.FAILED for record in records):
+def _about_requests(records: RecordColumns) -> Iterator[Caution]:
+    if failed := int(records.came_out(Outcome.FAILED).sum()):
         yield caution(Code.REQUESTS_FAILED, failed=failed, sent=len(records))
     for percent in (50, 90, 99):
         if 0 < len(records) < floor_n(percent):
@@ -51,28 +54,25 @@ def _about_requests(records: Sequence[RequestRecord]) -> Iterator[Caution]:
                 percentile=f"p{percent}",
                 needed=floor_n(percent),
             )
-    counted = [record for record in records if has_token_count(record)]
-    if differ := sum(stream_differs(record) for record in counted):
+    if again := int((records.numbers["retries"] > 0).sum()):
+        yield caution(Code.REQUESTS_RETRIED, requests=again)
+
+
+def _about_streams(records: RecordColumns) -> Iterator[Caution]:
+    if differ := int(stream_differs(records).sum()):
         yield caution(Code.TOKEN_COUNTS_DIFFER, requests=differ)
-    if other := sum(length_differs(record) for record in counted):
+    if other := int(length_differs(records).sum()):
         yield caution(Code.OUTPUT_NOT_AS_ASKED, requests=other)
     if (share := coalesced_share(records)) > COALESCED_SHARE:
         yield caution(Code.COALESCED_CHUNKS, share=share)
-
-
-def coalesced_share(records: Sequence[RequestRecord]) -> float:
-    """Share of the reads with tokens that carried more than one; an unknown count is one."""
-    reads: Counter[tuple[int, int]] = Counter()
-    for record in records:
-        for received_ns, tokens in zip(record.events_ns, record.events_tokens, strict=False):
-            reads[record.index, received_ns] += 1 if tokens is None else tokens
-    return sum(tokens > 1 for tokens in reads.values()) / len(reads) if reads else 0.0
+    if (share := buffered_share(records)) > BUFFERED_SHARE:
+        yield caution(Code.STREAM_LOOKS_BUFFERED, share=share)
 
 
 def _about_time(frame: RunFrame, checks: Sequence[Check]) -> Iterator[Caution]:
     late = (CheckVerdict.WARN, CheckVerdict.INVALID)
     if any(check.id == "V06" and check.verdict in late for check in checks):
-        lag_s = percentile(frame.requests["send_lag_s"].tolist(), 99)
+        lag_s = percentile(frame.requests["send_lag_s"], 99)
         yield caution(Code.CLIENT_LAGGED, lag_ms=lag_s * 1e3)
     if frame.steps.empty:
         yield caution(Code.NO_STEP_LOG)

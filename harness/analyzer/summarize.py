@@ -17,7 +17,7 @@ def summarize(run: RunFolder) -> Summary:
     frame = frame_of(run)
     readings = {metric.name: metric.function(frame) for metric in METRICS}
     withheld = [name for name, reading in readings.items() if is_withheld(reading)]
-    checks = check_run(run, frame, withheld)
+    checks = check_run(frame, withheld)
     return Summary(
         manifest=run.manifest,
         validity=overall_validity(checks),

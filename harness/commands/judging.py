@@ -10,12 +10,14 @@ from engines.scheduling.policies import POLICY_NAMES, make_policy
 from engines.scheduling.scheduler import Limits
 from engines.simulator.cost_model import CostModel
 from engines.simulator.simulate import SimulatedRequest, simulate
+from harness.analyzer.columns import columns_of
 from harness.analyzer.frame import frame_of
+from harness.analyzer.reading import read_run
 from harness.analyzer.steps import step_totals
 from harness.analyzer.summarize import summarize
 from harness.analyzer.summary import StepTotals, Summary
 from harness.core.clock import utc_now
-from harness.core.rundir import SUMMARY, RunFolder, read_run, write_json
+from harness.core.rundir import SUMMARY, RunFolder, write_json
 from harness.core.units import ms_to_ns
 from harness.core.workload import LoadKind
 from harness.gate.baseline import age_cautions, load_baseline
@@ -82,11 +84,11 @@ def simulated_twins(runs: Iterable[ReportedRun]) -> dict[str, StepTotals]:
 
 def _simulated(folder: RunFolder, totals: StepTotals) -> StepTotals | None:
     spec = folder.manifest.engine
-    requests = sorted(
-        (r.due_ns, r.index, r.label, r.prompt_tokens_asked, r.output_tokens_asked)
-        for r in folder.requests
-    )
-    work = [SimulatedRequest(label, p, o, due) for due, _, label, p, o in requests]
+    records = columns_of(folder.requests)
+    names = ("due_ns", "index", "prompt_tokens_asked", "output_tokens_asked")
+    columns = (records.numbers[name].tolist() for name in names)
+    requests = sorted(zip(*columns, records.words["label"], strict=True))
+    work = [SimulatedRequest(label, p, o, due) for due, _, p, o, label in requests]
     window_ns = None if spec.batch_window_ms is None else ms_to_ns(spec.batch_window_ms)
     policy = make_policy(spec.policy or "", window_ns)
     blocks = sum(-(-(r.prompt_tokens + r.output_tokens) // 16) for r in work)

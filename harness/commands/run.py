@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engines.registry import open_engine
@@ -15,27 +16,45 @@ from harness.core.errors import BatchmarkError, ExitCode
 from harness.core.manifest import RunStatus
 from harness.core.plan import RunFlags, RunPlan, plan_run
 from harness.core.rundir import create_folder, write_json
+from harness.core.workload import Request, Workload
 from harness.gate.baseline import load_baseline
 from harness.loadgen.interruption import Interruption
 from harness.loadgen.lifecycle import RunContext, run_engine
 from harness.loadgen.machine import machine_facts
 from harness.loadgen.session import Progress
 from reports.page import write_report
-from workloads.catalog import WorkloadSpec, build_warmup, build_workload, load_spec
+from workloads.catalog import WorkloadSpec, build_warmup, build_workload, load_spec, spec_of
+from workloads.schedule_file import read_schedule
 
 COMPARISON = "comparison.json"
 REPORT = "report.html"
 
 
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is sent: a mix, and `locked` when every byte of it is in a schedule file."""
+
+    spec: WorkloadSpec
+    locked: Workload | None = None
+
+    def workload(self, plan: RunPlan, repeat: int) -> Workload:
+        """Seed + i in repeat i; the same bytes every time when they are locked."""
+        if self.locked is not None:
+            return self.locked
+        return build_workload(self.spec, plan.load, plan.repeat_mix, plan.seed + repeat)
+
+    def warmup(self, plan: RunPlan, repeat: int) -> tuple[Request, ...]:
+        return build_warmup(self.spec, plan.warmup_requests, plan.seed + repeat)
+
+
 def run(flags: RunFlags, store: Path, command: tuple[str, ...], version: str) -> ExitCode:
     """Measure, then judge what was measured, whatever ended the measuring."""
-    plan = plan_run(flags, utc_now())
-    spec = load_spec(plan.workload)
+    plan, work = _open_work(plan_run(flags, utc_now()), flags.workload)
     _check_before_measuring(plan, store)
     create_folder(plan.folder)
     console.print_plan(plan)
     interruption = Interruption()
-    failure = interruption.run(_measure_all(plan, spec, command, version))
+    failure = interruption.run(_measure_all(plan, work, command, version))
     invalid = _judge(plan, store)
     if interruption.exit_code is not None:
         console.print_error(f"interrupted; what was measured is in {plan.folder}")
@@ -49,6 +68,23 @@ def run(flags: RunFlags, store: Path, command: tuple[str, ...], version: str) ->
     return ExitCode.OK
 
 
+def _open_work(plan: RunPlan, name: str | None) -> tuple[RunPlan, _Work]:
+    """What is sent, and the plan, which takes the words for it from a locked schedule."""
+    if plan.schedule is None:
+        work = _Work(load_spec(plan.workload))
+        work.workload(plan, repeat=0)
+        return plan, work
+    locked = read_schedule(plan.schedule, plan.load.speed or 1.0, name)
+    plan = replace(
+        plan,
+        workload=locked.name,
+        repeat_mix=locked.repeat_mix,
+        load=locked.load,
+        seed=locked.seed,
+    )
+    return plan, _Work(spec_of(locked), locked)
+
+
 def _check_before_measuring(plan: RunPlan, store: Path) -> None:
     """Raise UsageError for what can be known to be wrong before an engine is started."""
     for engine_spec in plan.engines:
@@ -58,17 +94,17 @@ def _check_before_measuring(plan: RunPlan, store: Path) -> None:
 
 
 async def _measure_all(
-    plan: RunPlan, spec: WorkloadSpec, command: tuple[str, ...], version: str
+    plan: RunPlan, work: _Work, command: tuple[str, ...], version: str
 ) -> str | None:
     """Run every engine `repeats` times; returns why it stopped early, or None.
 
-    Repeat i sends the same bytes to every engine (seed + i), in reverse order every other time, so
-    that a slow drift of the machine weighs on all alike.
+    Repeat i sends the same bytes to every engine, in reverse order every other time, so that a slow
+    drift of the machine weighs on all alike.
     """
     clock, machine = MonotonicClock(), machine_facts()
     for repeat, engine_spec, folder in _schedule(plan):
-        workload = build_workload(spec, plan.load, plan.repeat_mix, plan.seed + repeat)
-        warmup = build_warmup(spec, plan.warmup_requests, plan.seed + repeat)
+        workload = work.workload(plan, repeat)
+        warmup = work.warmup(plan, repeat)
         create_folder(folder)
         engine = open_engine(engine_spec, folder, clock)
         with console.RunProgress(folder.name, workload.output_tokens) as progress:

@@ -13,7 +13,7 @@ from engines.simulator.simulate import SimulatedRequest, Simulation, repeat_fore
 from harness import console
 from harness.core.errors import ExitCode, UsageError
 from harness.core.jsonable import to_json
-from harness.core.plan import SimulateFlags, parse_load, require_positive
+from harness.core.plan import LoadFlags, SimulateFlags, parse_load, require_positive
 from harness.core.units import ms_to_ns
 from workloads.arrivals import due_instants_ns
 from workloads.catalog import WorkloadSpec, load_spec
@@ -47,7 +47,7 @@ def _simulate(flags: SimulateFlags, spec: WorkloadSpec, policy_name: str) -> Sim
         end_ms = flags.window_ms or flags.step_ms * spec.output_tokens_longest
         return simulate(repeat_forever(mix), policy, limits, cost, ms_to_ns(end_ms))
     count = (flags.repeat_mix or 1) * len(mix)
-    load = parse_load(None, flags.rate_rps, backlog=False)
+    load = parse_load(LoadFlags(rate_rps=flags.rate_rps))
     rng = random.Random(f"{flags.seed}/arrivals")  # noqa: S311 - reproducible, not secret
     requests = (
         SimulatedRequest(row.label, row.prompt_tokens, row.output_tokens, due_ns)

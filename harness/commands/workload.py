@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from harness import console
 from harness.core.errors import ExitCode
 from harness.core.manifest import workload_facts
-from harness.core.workload import Load
+from harness.core.plan import LoadFlags, mix_repeats, parse_load, require_work
+from harness.core.workload import Workload
 from workloads import catalog
+from workloads.schedule_file import read_schedule, write_schedule
 
 
 def list_workloads() -> ExitCode:
@@ -29,12 +33,11 @@ def list_workloads() -> ExitCode:
     return ExitCode.OK
 
 
-def show(name: str, load: Load, repeat_mix: int, seed: int) -> ExitCode:
+def show(name: str | None, flags: LoadFlags, seed: int | None) -> ExitCode:
     """Print every arrival of a workload, and its digests."""
-    workload = catalog.build_workload(catalog.load_spec(name), load, repeat_mix, seed)
-    facts = workload_facts(workload)
+    workload = _build(name, flags, seed)
     console.print_table(
-        f"{workload.title}, seed {seed}",
+        f"{workload.title}, seed {workload.seed}",
         ("request", "label", "due s", "prompt tokens", "output tokens"),
         [
             (
@@ -47,6 +50,30 @@ def show(name: str, load: Load, repeat_mix: int, seed: int) -> ExitCode:
             for a in workload.arrivals
         ],
     )
+    _print_digests(workload)
+    return ExitCode.OK
+
+
+def lock(name: str, flags: LoadFlags, seed: int, out: Path) -> ExitCode:
+    """Write everything that would be sent, and when, to the new file `out`."""
+    workload = _build(name, flags, seed)
+    write_schedule(out, workload)
+    console.print_line(f"{workload.title}, seed {seed}: {len(workload.arrivals)} requests in {out}")
+    _print_digests(workload)
+    return ExitCode.OK
+
+
+def _build(name: str | None, flags: LoadFlags, seed: int | None) -> Workload:
+    load = parse_load(flags)
+    require_work(name, flags, seed)
+    if flags.schedule is not None:
+        return read_schedule(flags.schedule, load.speed or 1.0, name)
+    return catalog.build_workload(
+        catalog.load_spec(name or ""), load, mix_repeats(flags), 0 if seed is None else seed
+    )
+
+
+def _print_digests(workload: Workload) -> None:
+    facts = workload_facts(workload)
     console.print_line(f"digest        {facts.digest}")
     console.print_line(f"shape digest  {facts.shape_digest}")
-    return ExitCode.OK

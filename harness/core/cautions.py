@@ -32,6 +32,8 @@ class Code(StrEnum):
     TOKEN_COUNTS_DIFFER = "TOKEN_COUNTS_DIFFER"
     OUTPUT_NOT_AS_ASKED = "OUTPUT_NOT_AS_ASKED"
     COALESCED_CHUNKS = "COALESCED_CHUNKS"
+    STREAM_LOOKS_BUFFERED = "STREAM_LOOKS_BUFFERED"
+    REQUESTS_RETRIED = "REQUESTS_RETRIED"
     CLIENT_LAGGED = "CLIENT_LAGGED"
     MORE_THAN_ONE_FACTOR = "MORE_THAN_ONE_FACTOR"
     BASELINE_IS_OLD = "BASELINE_IS_OLD"
@@ -87,6 +89,14 @@ TEXTS: dict[Code, tuple[str, str]] = {
     Code.COALESCED_CHUNKS: (
         "{share:.1%} of the reads carried more than one token",
         "read inter-chunk gaps as gaps between chunks, not between tokens",
+    ),
+    Code.STREAM_LOOKS_BUFFERED: (
+        "{share:.0%} of the long answers came in at the end of their request, almost at once",
+        "look for a proxy that buffers or compresses; measure the engine without it",
+    ),
+    Code.REQUESTS_RETRIED: (
+        "{requests} request(s) were sent again: the server had closed their kept connection",
+        "let the server keep idle connections for longer; latency counts from the first attempt",
     ),
     Code.CLIENT_LAGGED: (
         "the client sent late: p99 lag {lag_ms:.1f} ms",

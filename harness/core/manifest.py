@@ -90,6 +90,8 @@ class ClientFacts:
 
     `cpu_share_max`: the busiest process's CPU time over wall time. `blocked_share_max`: the share
     of time by which 10 ms heartbeats of its loop came more than 5 ms late. `reads` of sockets.
+    `cpu_s` is of the sending processes, `recorder_cpu_s` of decoding and recording.
+    `ceiling_events_s`: how many events a second this machine's client can take, where calibrated.
     """
 
     workers: int
@@ -97,6 +99,8 @@ class ClientFacts:
     blocked_share_max: float
     reads: int
     cpu_s: float
+    recorder_cpu_s: float
+    ceiling_events_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@
     requests.jsonl    one RequestRecord a line, appended when a request ends
     steps.jsonl       one StepRecord a line, written by an engine that logs its steps
     engine.log        what the server printed
+    texts.jsonl       the answers as text, only when they were asked for
 
 A line is whole once its newline is on disk, so a folder is readable whatever killed its writer.
 `harness.analyzer.reading` reads the records.
@@ -32,6 +33,7 @@ MANIFEST = "manifest.json"
 REQUESTS = "requests.jsonl"
 STEPS = "steps.jsonl"
 ENGINE_LOG = "engine.log"
+TEXTS = "texts.jsonl"
 SUMMARY = "summary.json"
 
 

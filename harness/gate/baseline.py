@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from harness.analyzer.reading import read_run
 from harness.analyzer.summarize import summarize
 from harness.analyzer.summary import CheckVerdict, Summary, Validity
 from harness.core.cautions import Caution, Code, caution
 from harness.core.errors import RunFolderError, UsageError
 from harness.core.jsonable import from_json
 from harness.core.manifest import RunStatus
-from harness.core.rundir import MANIFEST, REQUESTS, STEPS, RunFolder, read_run, write_json
+from harness.core.rundir import MANIFEST, REQUESTS, STEPS, RunFolder, write_json
 
 LABEL = "baseline.json"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")

@@ -248,8 +248,7 @@ async def _measure(
             prepared.append(await stack.enter_async_context(prepare(truth.link, share, place)))
         start_ns = clock.now_ns() + _LEAD_NS
         measuring = (
-            measure(p, start_ns, place, lambda _: None, longest_s + _LEVEL_GRACE_S)
-            for p, place in zip(prepared, places, strict=True)
+            measure(p, start_ns, lambda _: None, longest_s + _LEVEL_GRACE_S) for p in prepared
         )
         measured = await asyncio.gather(*measuring)
     if any(m.is_interrupted for m in measured):

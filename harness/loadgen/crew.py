@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import multiprocessing
 import os
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field, replace
-from multiprocessing.connection import Connection as Door
-from multiprocessing.process import BaseProcess
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.core.errors import EngineFailed, UsageError
 from harness.core.workload import Load, LoadKind
+from harness.loadgen.child import Child, start_child
 from harness.loadgen.pacing import Due
 from harness.loadgen.wire import Target
 from harness.loadgen.worker import (
@@ -33,26 +31,52 @@ from harness.loadgen.worker import (
 _LAST_WORDS_S = 5.0
 
 
-@dataclass(slots=True)
-class _Member:
-    process: BaseProcess
-    door: Door
-    ready: asyncio.Future[None]
-    done: asyncio.Future[None]
-    tally: Tally = field(default_factory=Tally)
-    exertion: Exertion | None = None
+class Member:
+    """One worker, as far as it has said how it is."""
+
+    def __init__(self, child: Child) -> None:
+        loop = asyncio.get_running_loop()
+        self.child = child
+        self.ready: asyncio.Future[None] = loop.create_future()
+        self.done: asyncio.Future[None] = loop.create_future()
+        self.tally = Tally()
+        self.exertion: Exertion | None = None
+        child.listen(self._hear, self._note_death)
+
+    def _hear(self, message: Message) -> None:
+        match message:
+            case Ready():
+                self.ready.set_result(None)
+            case Refused(text):
+                self.ready.set_exception(UsageError(text))
+            case Tally():
+                self.tally = message
+            case Done(tally, exertion):
+                self.tally, self.exertion = tally, exertion
+                self.done.set_result(None)
+
+    def _note_death(self, reason: str) -> None:
+        for future in (self.ready, self.done):
+            if not future.done():
+                future.set_exception(EngineFailed(reason))
+
+    def close(self) -> None:
+        """End the process; nobody waits for it any more."""
+        self.child.close()
+        for future in (self.ready, self.done):
+            future.cancel()
 
 
 class Crew:
     """Worker processes that carry out their plans together."""
 
-    def __init__(self, members: Sequence[_Member]) -> None:
-        self._members = members
+    def __init__(self, members: Sequence[Member]) -> None:
+        self.members = members
 
     @property
     def tally(self) -> Tally:
         """How far all workers are together, as far as they have said."""
-        tallies = [member.tally for member in self._members]
+        tallies = [member.tally for member in self.members]
         return Tally(
             *(sum(getattr(t, name) for t in tallies) for name in Tally.__dataclass_fields__)
         )
@@ -60,11 +84,11 @@ class Crew:
     @property
     def exertions(self) -> tuple[Exertion, ...]:
         """How hard each worker worked, of those that have ended."""
-        return tuple(m.exertion for m in self._members if m.exertion is not None)
+        return tuple(m.exertion for m in self.members if m.exertion is not None)
 
     async def wait_until_ready(self) -> None:
         """Return when every worker has its connections. Raises UsageError when one refuses."""
-        await asyncio.gather(*(member.ready for member in self._members))
+        await asyncio.gather(*(member.ready for member in self.members))
 
     def start(self, start_ns: int) -> None:
         """Have every worker count its due instants from `start_ns`."""
@@ -75,7 +99,7 @@ class Crew:
 
         May be cancelled, and asked again.
         """
-        all_done = [member.done for member in self._members]
+        all_done = [member.done for member in self.members]
         await asyncio.wait(all_done, return_when=asyncio.FIRST_EXCEPTION)
         for done in all_done:
             if done.done():
@@ -84,66 +108,26 @@ class Crew:
     async def stop(self) -> None:
         """Have every worker give up what is in flight, and wait for its last words."""
         self._say(Stop())
-        pending = [member.done for member in self._members if not member.done.done()]
+        pending = [member.done for member in self.members if not member.done.done()]
         if pending:
             await asyncio.wait(pending, timeout=_LAST_WORDS_S)
 
     def _say(self, message: Start | Stop) -> None:
-        for member in self._members:
-            with contextlib.suppress(OSError):  # one that has ended hears nothing
-                member.door.send(message)
+        for member in self.members:
+            member.child.say(message)
 
 
 @contextlib.asynccontextmanager
 async def assemble(plans: Sequence[WorkerPlan]) -> AsyncIterator[Crew]:
     """Start a process for each of `plans`; they are gone when the context is left."""
-    # Spawned, not forked: a forked process would share the event loop's file descriptors.
-    context = multiprocessing.get_context("spawn")
-    loop = asyncio.get_running_loop()
-    members = []
-    for plan in plans:
-        here, there = context.Pipe()
-        process = context.Process(target=work, args=(plan, there), daemon=True)
-        await loop.run_in_executor(None, process.start)
-        there.close()
-        member = _Member(process, here, loop.create_future(), loop.create_future())
-        loop.add_reader(here.fileno(), _hear, member)
-        members.append(member)
+    members: list[Member] = []
     try:
+        for number, plan in enumerate(plans):
+            members.append(Member(await start_child(f"sending process {number}", work, plan)))
         yield Crew(members)
     finally:
         for member in members:
-            loop.remove_reader(member.door.fileno())
-            member.door.close()
-            member.process.join(timeout=1.0)
-            if member.process.is_alive():
-                member.process.kill()
-                member.process.join()
-            member.done.cancel()
-            member.ready.cancel()
-
-
-def _hear(member: _Member) -> None:
-    loop = asyncio.get_running_loop()
-    try:
-        message: Message = member.door.recv()
-    except (EOFError, OSError):
-        loop.remove_reader(member.door.fileno())
-        for future in (member.ready, member.done):
-            if not future.done():
-                msg = f"a sending process ended by itself (exit code {member.process.exitcode})"
-                future.set_exception(EngineFailed(msg))
-        return
-    match message:
-        case Ready():
-            member.ready.set_result(None)
-        case Refused(text):
-            member.ready.set_exception(UsageError(text))
-        case Tally():
-            member.tally = message
-        case Done(tally, exertion):
-            member.tally, member.exertion = tally, exertion
-            member.done.set_result(None)
+            member.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,16 @@ from harness.core.manifest import MachineFacts, RunManifest, RunStatus, workload
 from harness.core.rundir import MANIFEST, write_json
 from harness.core.units import NS_PER_MS
 from harness.core.workload import Request, Workload
-from harness.loadgen.session import Link, Measured, Progress, measure, prepare, warm_up
+from harness.loadgen.session import (
+    DEFAULT_OPTIONS,
+    ClientOptions,
+    Link,
+    Measured,
+    Progress,
+    measure,
+    prepare,
+    warm_up,
+)
 
 # From the last preparation to the first due instant, so that the first send is not late.
 LEAD_NS = 20 * NS_PER_MS
@@ -35,7 +44,7 @@ class RunContext:
     on_stage: Callable[[str], None]
     on_progress: Callable[[Progress], None]
     deadline_s: float | None = None
-    workers: int = 1
+    client: ClientOptions = DEFAULT_OPTIONS
 
 
 async def run_engine(
@@ -85,12 +94,12 @@ async def _measure(
     link = Link(engine.plan.base_url, served, engine.dialect, context.clock, engine.raise_if_dead)
     context.on_stage("warming up")
     await warm_up(link, warmup)
-    async with prepare(link, workload, folder, context.workers) as prepared:
+    async with prepare(link, workload, folder, context.client) as prepared:
         context.on_stage("measuring")
         manifest = replace(manifest, facts=facts, start_ns=context.clock.now_ns() + LEAD_NS)
         write_json(folder / MANIFEST, manifest)
         measured = await measure(
-            prepared, manifest.start_ns, folder, context.on_progress, context.deadline_s
+            prepared, manifest.start_ns, context.on_progress, context.deadline_s
         )
     return measured, manifest
 

@@ -1,45 +1,94 @@
-"""Spooled captures to records, off the hot path: read back, decoded and written by a thread."""
+"""Spooled captures to records, off the hot path: decoded and written by a process of its own.
+
+It runs at idle priority: it takes what the workers and the engine leave, may lag behind, and
+catches up at the end.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import os
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import signal
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection as Door
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import msgspec
 
 from harness.core.engine import Capture, Dialect
-from harness.core.record import RequestRecord
-from harness.core.rundir import LineWriter
-from harness.core.workload import Arrival
+from harness.core.errors import EngineFailed
+from harness.core.manifest import Counts
+from harness.core.record import Answer, RequestRecord
+from harness.core.rundir import LineWriter, open_lines
+from harness.loadgen.child import Child, cpu_ns, start_child
 from harness.loadgen.framing import capture_of
 from harness.loadgen.spool import SpoolReader
 
-# How often spools are looked at; and how much less than others this thread wants the processor.
+# How often the spools are looked at while requests are in flight.
 LOOK_EVERY_S = 0.1
-_NICENESS = 10
 
 
-def to_record(arrival: Arrival, capture: Capture, dialect: Dialect, start_ns: int) -> RequestRecord:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the record keeps of a request besides what came back."""
+
+    index: int
+    label: str
+    due_ns: int
+    prompt_tokens: int
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderPlan:
+    """What the recorder reads, how it decodes, and where it writes; `texts` only when asked for."""
+
+    spools: tuple[Path, ...]
+    asked: tuple[Asked, ...]
+    dialect: Dialect
+    requests: Path
+    texts: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Instants of records count from `start_ns`."""
+
+    start_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The spools are whole: read them to their ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """All is written; `fault` says why when it is not. `cpu_ns` is what reading it back took."""
+
+    cpu_ns: int = 0
+    fault: str | None = None
+
+
+def to_record(asked: Asked, capture: Capture, answer: Answer, start_ns: int) -> RequestRecord:
     """The record of one exchange; instants become relative to `start_ns`."""
-    answer = dialect.decode(capture)
-    first_byte_ns, closed_ns = capture.first_byte_ns, capture.closed_ns
+
+    def relative(instant_ns: int | None) -> int | None:
+        return None if instant_ns is None else instant_ns - start_ns
+
     return RequestRecord(
-        index=arrival.request.index,
-        label=arrival.request.label,
-        due_ns=arrival.due_ns,
+        index=asked.index,
+        label=asked.label,
+        due_ns=asked.due_ns,
         sent_ns=capture.sent_ns - start_ns,
-        first_byte_ns=None if first_byte_ns is None else first_byte_ns - start_ns,
-        events_ns=tuple([event.received_ns - start_ns for event in answer.events]),
-        events_tokens=tuple([event.tokens for event in answer.events]),
-        closed_ns=None if closed_ns is None else closed_ns - start_ns,
-        prompt_tokens_asked=len(arrival.request.prompt_token_ids),
-        output_tokens_asked=arrival.request.max_tokens,
+        first_byte_ns=relative(capture.first_byte_ns),
+        events_ns=tuple([event[0] - start_ns for event in answer.events]),
+        events_tokens=tuple([event[1] for event in answer.events]),
+        closed_ns=relative(capture.closed_ns),
+        prompt_tokens_asked=asked.prompt_tokens,
+        output_tokens_asked=asked.max_tokens,
         prompt_tokens=answer.prompt_tokens,
         output_tokens=answer.output_tokens,
         output_tokens_source=answer.output_tokens_source,
@@ -49,77 +98,131 @@ def to_record(arrival: Arrival, capture: Capture, dialect: Dialect, start_ns: in
         http_status=capture.status,
         bytes_received=capture.bytes_received,
         retries=capture.retries,
-        first_event_ns=None if answer.first_event_ns is None else answer.first_event_ns - start_ns,
+        first_event_ns=relative(answer.first_event_ns),
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What turns a capture into a record: the arrivals by index, the dialect, the run's zero."""
+def record(plan: RecorderPlan, door: Door) -> None:
+    """The main function of the recorder's process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which says Finish
+    _be_idle()
+    fault, used_ns = None, 0
+    try:
+        begin = door.recv()
+        used_ns = cpu_ns()
+        with ExitStack() as stack:
+            lines = stack.enter_context(open_lines(plan.requests))
+            texts = None if plan.texts is None else stack.enter_context(open_lines(plan.texts))
+            _Recorder(plan, begin.start_ns, lines, texts).run(door)
+    except EOFError:
+        return  # the parent has gone before anything was sent
+    except Exception as error:  # noqa: BLE001 - carried to the parent, which raises it
+        fault = f"{type(error).__name__}: {error}"
+    door.send(Finished(cpu_ns() - used_ns, fault))
 
-    arrivals: Mapping[int, Arrival]
-    dialect: Dialect
-    start_ns: int
+
+class _Recorder:
+    def __init__(
+        self, plan: RecorderPlan, start_ns: int, lines: LineWriter, texts: LineWriter | None
+    ) -> None:
+        self._asked = {asked.index: asked for asked in plan.asked}
+        self._dialect = plan.dialect
+        self._readers = [SpoolReader(path) for path in plan.spools]
+        self._start_ns = start_ns
+        self._lines = lines
+        self._texts = texts
+        self._counts = Counts(planned=len(plan.asked))
+
+    def run(self, door: Door) -> None:
+        is_over = False
+        while not is_over:
+            is_over = _is_told_to_finish(door)
+            for reader in self._readers:
+                self._take(reader)
+            _tell(door, self._counts)
+
+    def _take(self, reader: SpoolReader) -> None:
+        for raw in reader.new_captures():
+            capture = capture_of(raw)
+            answer = self._dialect.decode(capture)
+            record = to_record(self._asked[raw.index], capture, answer, self._start_ns)
+            self._lines.append_encoded(msgspec.json.encode(record))
+            self._counts = self._counts.with_outcome(record.outcome)
+            if self._texts is not None:
+                text = "".join(event.text for event in answer.events)
+                self._texts.append({"index": raw.index, "text": text})
+
+
+def _is_told_to_finish(door: Door) -> bool:
+    try:
+        return door.poll(LOOK_EVERY_S) and isinstance(door.recv(), Finish)
+    except EOFError:
+        return True  # the parent has gone: keep what there is
+
+
+def _tell(door: Door, counts: Counts) -> None:
+    try:
+        door.send(counts)
+    except OSError:
+        return
+
+
+def _be_idle() -> None:
+    if hasattr(os, "SCHED_IDLE"):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    else:
+        os.nice(19)
 
 
 class Recorder:
-    """Appends a record for each capture in `spools`, in the order in which they come.
+    """The recorder as its parent sees it. `counts` are of the requests recorded so far.
 
-    `on_record` is called in the recorder's thread. Leaving the context waits until all is written,
-    and removes the spools; an error while decoding or writing is raised then, and they are kept.
+    `cpu_ns`, once it has finished, is the processor time that decoding and recording took.
     """
 
-    def __init__(
-        self,
-        spools: Sequence[Path],
-        lines: LineWriter,
-        reading: Reading,
-        on_record: Callable[[RequestRecord], None],
-    ) -> None:
+    def __init__(self, child: Child, planned: int, spools: tuple[Path, ...]) -> None:
+        self.counts = Counts(planned=planned)
+        self.cpu_ns = 0
+        self._child = child
         self._spools = spools
-        self._lines = lines
-        self._reading = reading
-        self._on_record = on_record
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="recorder", daemon=True)
-        self._error: BaseException | None = None
+        self._finished: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
+        child.listen(self._take, self._note_death)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
+    def begin(self, start_ns: int) -> None:
+        """Record from now on; instants count from `start_ns`."""
+        self._child.say(Begin(start_ns))
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._is_over.set()
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
+    async def finish(self) -> None:
+        """Return when all that was spooled is recorded; the spools are removed then.
+
+        Raises EngineFailed, and keeps the spools, when that could not be done.
+        """
+        self._child.say(Finish())
+        finished = await self._finished
+        self.cpu_ns = finished.cpu_ns
+        if finished.fault is not None:
+            kept = f"they are kept in {self._spools[0]}"
+            msg = f"the answers could not be recorded ({finished.fault}); {kept}"
+            raise EngineFailed(msg)
         for spool in self._spools:
             spool.unlink(missing_ok=True)
 
-    def _work(self) -> None:
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
-        try:
-            readers = [SpoolReader(path) for path in self._spools]
-            is_last_look = False
-            while not is_last_look:
-                is_last_look = self._is_over.wait(LOOK_EVERY_S)
-                for reader in readers:
-                    self._take(reader)
-            for reader in readers:
-                reader.close()
-        except Exception as error:  # noqa: BLE001 - carried to the caller, who raises it
-            self._error = error
+    def _take(self, message: Counts | Finished) -> None:
+        if isinstance(message, Finished):
+            self._finished.set_result(message)
+        else:
+            self.counts = replace(message, planned=self.counts.planned)
 
-    def _take(self, reader: SpoolReader) -> None:
-        reading = self._reading
-        for raw in reader.new_captures():
-            arrival = reading.arrivals[raw.index]
-            record = to_record(arrival, capture_of(raw), reading.dialect, reading.start_ns)
-            self._lines.append_encoded(msgspec.json.encode(record))
-            self._on_record(record)
+    def _note_death(self, reason: str) -> None:
+        if not self._finished.done():
+            self._finished.set_result(Finished(fault=reason))
+
+
+@asynccontextmanager
+async def start_recorder(plan: RecorderPlan) -> AsyncIterator[Recorder]:
+    """A recorder of `plan` in a process of its own, which is gone when the context is left."""
+    child = await start_child("the recorder", record, plan)
+    try:
+        yield Recorder(child, len(plan.asked), plan.spools)
+    finally:
+        child.close()

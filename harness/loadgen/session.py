@@ -18,15 +18,15 @@ from harness.core.clock import Clock
 from harness.core.engine import Capture, Dialect
 from harness.core.errors import EngineFailed
 from harness.core.manifest import ClientFacts, Counts
-from harness.core.record import Outcome, RequestRecord
-from harness.core.rundir import REQUESTS, open_lines
-from harness.core.units import NS_PER_MS, ns_to_s, s_to_ns
-from harness.core.workload import Request, Workload
+from harness.core.record import Outcome
+from harness.core.rundir import REQUESTS, TEXTS
+from harness.core.units import NS_PER_MS, ns_to_s
+from harness.core.workload import Arrival, Request, Workload
 from harness.loadgen.crew import Crew, Shares, assemble, split
 from harness.loadgen.framing import RawCapture, capture_of
 from harness.loadgen.pacing import Due
 from harness.loadgen.pool import Pool
-from harness.loadgen.recorder import Reading, Recorder
+from harness.loadgen.recorder import Asked, Recorder, RecorderPlan, start_recorder
 from harness.loadgen.wire import Job, Target, parse_target, request_bytes
 
 # How often the engine is looked at, and progress shown, while requests are in flight.
@@ -52,13 +52,23 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class ClientOptions:
+    """How our side works: over how many processes, and whether answers are kept as text."""
+
+    workers: int = 1
+    saves_text: bool = False
+
+
+DEFAULT_OPTIONS = ClientOptions()
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
-    """A workload turned into bytes, and the sending processes that hold them, ready to start."""
+    """A workload as bytes, in sending processes that are ready to start, and a recorder."""
 
     link: Link
-    workload: Workload
     crew: Crew
-    spools: tuple[Path, ...]
+    recorder: Recorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +94,9 @@ class Measured:
 
 @asynccontextmanager
 async def prepare(
-    link: Link, workload: Workload, folder: Path, workers: int = 1
+    link: Link, workload: Workload, folder: Path, options: ClientOptions = DEFAULT_OPTIONS
 ) -> AsyncIterator[Prepared]:
-    """Encode `workload` for `link`, and have `workers` processes ready to send it.
+    """Encode `workload` for `link`, and have processes ready to send and to record into `folder`.
 
     They are gone when the context is left. Raises UsageError when this machine cannot hold the
     connections.
@@ -98,12 +108,19 @@ async def prepare(
         dues=tuple(Due(a.request.index, a.due_ns) for a in workload.arrivals),
         payloads=_encode(link, target, (a.request for a in workload.arrivals)),
     )
-    plans = split(whole, workers, folder)
+    plans = split(whole, options.workers, folder)
     for plan in plans:
         plan.spool.touch()
-    async with assemble(plans) as crew:
+    recorder_plan = RecorderPlan(
+        spools=tuple(plan.spool for plan in plans),
+        asked=tuple(_asked(arrival) for arrival in workload.arrivals),
+        dialect=link.dialect,
+        requests=folder / REQUESTS,
+        texts=folder / TEXTS if options.saves_text else None,
+    )
+    async with start_recorder(recorder_plan) as recorder, assemble(plans) as crew:
         await crew.wait_until_ready()
-        yield Prepared(link, workload, crew, tuple(plan.spool for plan in plans))
+        yield Prepared(link, crew, recorder)
 
 
 async def warm_up(link: Link, requests: Sequence[Request]) -> None:
@@ -133,80 +150,69 @@ async def warm_up(link: Link, requests: Sequence[Request]) -> None:
 async def measure(
     prepared: Prepared,
     start_ns: int,
-    folder: Path,
     on_progress: Callable[[Progress], None],
     deadline_s: float | None = None,
 ) -> Measured:
-    """Send the workload from `start_ns` on, and append a record of every request to `folder`.
+    """Send the workload from `start_ns` on, and record every request sent.
 
     Returns early, with the reason, when the task is cancelled, the deadline passes, or the engine
     dies; the requests in flight are then recorded as cancelled, or as the death left them.
     """
-    link, crew = prepared.link, prepared.crew
-    clock, tally = link.clock, _Tally(crew, planned=len(prepared.workload.arrivals))
-    arrivals = {arrival.request.index: arrival for arrival in prepared.workload.arrivals}
-    reading = Reading(arrivals, link.dialect, start_ns)
-    end = Measured(0, tally.counts)
+    link, crew, recorder = prepared.link, prepared.crew, prepared.recorder
+    clock = link.clock
+    end = Measured(0, recorder.counts)
 
     def look() -> None:
-        on_progress(Progress(tally.counts, crew.tally.reads, ns_to_s(clock.now_ns() - start_ns)))
+        elapsed_s = ns_to_s(clock.now_ns() - start_ns)
+        on_progress(Progress(_counts(prepared), crew.tally.reads, elapsed_s))
         link.raise_if_dead()
-        if deadline_s is not None and clock.now_ns() > start_ns + s_to_ns(deadline_s):
+        if deadline_s is not None and elapsed_s > deadline_s:
             raise TimeoutError
 
-    with (
-        open_lines(folder / REQUESTS) as lines,
-        Recorder(prepared.spools, lines, reading, tally.note_record),
-    ):
-        crew.start(start_ns)
-        try:
-            await _watched(crew.wait_until_done(), look)
-            if crew.tally.broken:
-                await clock.sleep_until_ns(clock.now_ns() + DEATH_SHOWS_AFTER_NS)
-            look()
-        except asyncio.CancelledError:
-            end = replace(end, stopped_by="interrupted", is_interrupted=True)
-        except TimeoutError:
-            end = replace(end, stopped_by=f"the deadline of {deadline_s:g} s passed")
-        except EngineFailed as error:
-            end = replace(end, stopped_by=str(error), is_engine_dead=True)
-        end = replace(end, ended_ns=clock.now_ns())
-        await crew.stop()
-    on_progress(Progress(tally.counts, crew.tally.reads, ns_to_s(end.ended_ns - start_ns)))
-    return replace(end, counts=tally.counts, client=_client_facts(crew))
+    recorder.begin(start_ns)
+    crew.start(start_ns)
+    try:
+        await _watched(crew.wait_until_done(), look)
+        if crew.tally.broken:
+            await clock.sleep_until_ns(clock.now_ns() + DEATH_SHOWS_AFTER_NS)
+        look()
+    except asyncio.CancelledError:
+        end = replace(end, stopped_by="interrupted", is_interrupted=True)
+    except TimeoutError:
+        end = replace(end, stopped_by=f"the deadline of {deadline_s:g} s passed")
+    except EngineFailed as error:
+        end = replace(end, stopped_by=str(error), is_engine_dead=True)
+    end = replace(end, ended_ns=clock.now_ns())
+    await crew.stop()
+    await recorder.finish()
+    on_progress(Progress(_counts(prepared), crew.tally.reads, ns_to_s(end.ended_ns - start_ns)))
+    return replace(end, counts=_counts(prepared), client=_client_facts(prepared))
 
 
-class _Tally:
-    """Counts for the manifest and the progress line.
-
-    Requests sent are counted by the workers, those that have ended by the recorder's thread.
-    """
-
-    def __init__(self, crew: Crew, planned: int) -> None:
-        self._crew = crew
-        self._ended = Counts(planned=planned)
-
-    @property
-    def counts(self) -> Counts:
-        """The counts as of now; what has ended was sent, though the worker may say so later."""
-        ended = self._ended
-        recorded = ended.ok + ended.failed + ended.cancelled + ended.unfinished
-        return replace(ended, sent=max(self._crew.tally.sent, recorded))
-
-    def note_record(self, record: RequestRecord) -> None:
-        self._ended = self._ended.with_outcome(record.outcome)
+def _counts(prepared: Prepared) -> Counts:
+    """The counts as of now; what is recorded was sent, though its worker may say so later."""
+    ended = prepared.recorder.counts
+    recorded = ended.ok + ended.failed + ended.cancelled + ended.unfinished
+    return replace(ended, sent=max(prepared.crew.tally.sent, recorded))
 
 
-def _client_facts(crew: Crew) -> ClientFacts | None:
-    """How hard the sending processes worked; None when one did not live to say so."""
-    exertions = crew.exertions
+def _asked(arrival: Arrival) -> Asked:
+    request = arrival.request
+    prompt_tokens = len(request.prompt_token_ids)
+    return Asked(request.index, request.label, arrival.due_ns, prompt_tokens, request.max_tokens)
+
+
+def _client_facts(prepared: Prepared) -> ClientFacts | None:
+    """How hard our processes worked; None when no sending process lived to say so."""
+    exertions = prepared.crew.exertions
     if not exertions:
         return None
     return ClientFacts(
         workers=len(exertions),
         cpu_share_max=max(e.cpu_ns / max(e.wall_ns, 1) for e in exertions),
         blocked_share_max=max(e.blocked_ns / max(e.wall_ns, 1) for e in exertions),
-        reads=crew.tally.reads,
+        reads=prepared.crew.tally.reads,
+        recorder_cpu_s=ns_to_s(prepared.recorder.cpu_ns),
         cpu_s=ns_to_s(sum(e.cpu_ns for e in exertions)),
     )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import resource
 import signal
 from dataclasses import dataclass
 from multiprocessing.connection import Connection as Door
@@ -22,6 +21,7 @@ from harness.core.engine import Ending
 from harness.core.errors import UsageError
 from harness.core.units import NS_PER_MS, NS_PER_S, ns_to_s
 from harness.core.workload import Load, LoadKind
+from harness.loadgen.child import cpu_ns
 from harness.loadgen.framing import RawCapture
 from harness.loadgen.pacing import ClosedLoop, Due, OpenLoop, Pacer
 from harness.loadgen.pool import Pool, require_files
@@ -32,7 +32,7 @@ PROGRESS_EVERY_S = 0.25
 HEARTBEAT_S = 0.010
 # A heartbeat that comes later than this after its time found the loop blocked (statistics: V08).
 HEARTBEAT_GRACE_NS = 5 * NS_PER_MS
-# With Poisson arrivals nobody knows how many will be in flight; more are opened when needed.
+# With arrivals over time nobody knows how many will be in flight; more are opened when needed.
 _OPEN_LOOP_CONNECTIONS = 64
 
 
@@ -144,7 +144,7 @@ class _Worker:
         gc.collect()
         gc.freeze()
         gc.disable()  # a collection would stop the loop for milliseconds; little garbage is made
-        usage = resource.getrusage(resource.RUSAGE_SELF)
+        used_ns = cpu_ns()
         self._pacer.start(start_ns)
         if not self._plan.dues:
             self._over.set()
@@ -152,7 +152,7 @@ class _Worker:
         await self._over.wait()
         for task in tasks:
             task.cancel()
-        exertion = Exertion(self._clock.now_ns() - start_ns, _cpu_since(usage), self._blocked_ns)
+        exertion = Exertion(self._clock.now_ns() - start_ns, cpu_ns() - used_ns, self._blocked_ns)
         self._pacer.stop()
         self._pool.close()
         self._spool.close()
@@ -228,9 +228,3 @@ class _Worker:
             if late_ns > HEARTBEAT_GRACE_NS:
                 self._blocked_ns += late_ns - HEARTBEAT_GRACE_NS
                 due_ns = self._clock.now_ns()
-
-
-def _cpu_since(before: resource.struct_rusage) -> int:
-    after = resource.getrusage(resource.RUSAGE_SELF)
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return round(seconds * NS_PER_S)

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from harness.core.rundir import read_run
 
 POLL_S = 0.02
 

@@ -23,7 +23,7 @@ DOORS = {
     "seaborn": ("reports/",),
     "matplotlib": ("reports/",),
     "jinja2": ("reports/",),
-    "typer": ("harness/cli.py",),
+    "typer": ("harness/cli",),
     "rich": ("harness/console.py",),
     "time": ("harness/core/clock.py",),
 }

@@ -222,7 +222,7 @@ def records_of(build: Any, rows: list[tuple[Outcome, list[int]]]) -> list[Any]:
 def test_no_run_yields_a_number_that_json_cannot_hold(
     build: Any, rows: list[tuple[Outcome, list[int]]], kind: LoadKind
 ) -> None:
-    summary = build.summary(records_of(build, rows), load=Load(kind, 2, 1.0))
+    summary = build.summary(records_of(build, rows), load=Load(kind, 2, 1.0, cv=1.0, speed=2.0))
     json.dumps(to_json(summary), allow_nan=False)
     for value in summary.values:
         assert (value.value is None) == (value.reason is not None)

@@ -22,7 +22,6 @@ from harness.core.rundir import (
     create_folder,
     open_lines,
     read_manifest,
-    read_run,
     safe_name,
     write_json,
 )
@@ -52,50 +51,6 @@ def write_run(folder: Path, records: int = 2) -> Path:
         for index in range(records):
             lines.append(replace(RECORD, index=index))
     return folder
-
-
-def test_what_is_written_is_read(tmp_path: Path) -> None:
-    run = read_run(write_run(tmp_path))
-
-    assert run.manifest == MANIFEST_VALUE
-    assert run.requests == (RECORD, replace(RECORD, index=1))
-    assert run.cautions == ()
-
-
-def test_a_cut_last_line_is_left_out_with_a_caution(tmp_path: Path) -> None:
-    file = write_run(tmp_path) / REQUESTS
-    file.write_bytes(file.read_bytes()[:-20])
-
-    run = read_run(tmp_path)
-
-    assert run.requests == (RECORD,)
-    assert [c.code for c in run.cautions] == ["CUT_LAST_LINE"]
-
-
-@pytest.mark.parametrize("cut", range(1, 400, 7))
-def test_a_run_cut_anywhere_is_readable_up_to_its_last_whole_line(tmp_path: Path, cut: int) -> None:
-    file = write_run(tmp_path, records=3) / REQUESTS
-    whole = file.read_bytes()
-    kept = whole[: len(whole) - cut]
-    file.write_bytes(kept)
-
-    assert len(read_run(tmp_path).requests) == kept.count(b"\n")
-
-
-def test_a_bad_line_in_the_middle_is_named_and_the_others_are_kept(tmp_path: Path) -> None:
-    file = write_run(tmp_path, records=3) / REQUESTS
-    lines = file.read_bytes().splitlines(keepends=True)
-    file.write_bytes(lines[0] + b"{]\n" + lines[2])
-
-    run = read_run(tmp_path)
-
-    assert [r.index for r in run.requests] == [0, 2]
-    assert "line 2 of requests.jsonl" in run.cautions[0].message
-
-
-def test_a_folder_without_a_manifest_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(RunFolderError, match="is not a run folder: it has no manifest.json"):
-        read_run(tmp_path)
 
 
 def test_a_manifest_of_another_version_is_refused_with_both(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from harness.analyzer.reading import read_run
 from harness.core.errors import RunFolderError, UsageError
 from harness.core.manifest import RunStatus
-from harness.core.rundir import read_run
 from harness.gate import baseline as module
 from harness.gate.baseline import age_cautions, list_baselines, load_baseline, save_baseline
 
@@ -34,9 +34,9 @@ def test_a_saved_baseline_is_the_run_it_was_made_of(store: Path, good: Path) -> 
     assert loaded.label.created_utc == "2030-01-01T12:00:00+00:00"
     run = loaded.read()
     source = read_run(good)
-    assert (run.manifest, run.requests, run.steps) == (
+    assert (run.manifest, tuple(run.requests), run.steps) == (
         source.manifest,
-        source.requests,
+        tuple(source.requests),
         source.steps,
     )
 

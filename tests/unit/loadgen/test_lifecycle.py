@@ -9,11 +9,11 @@ import pytest
 
 from engines.dialect import OpenAICompletionsDialect
 from engines.scripted import Script, ScriptedServer
+from harness.analyzer.reading import read_run
 from harness.core.clock import MonotonicClock
 from harness.core.engine import EngineFacts, EngineSpec, LaunchPlan
 from harness.core.errors import EngineFailed
 from harness.core.manifest import MachineFacts, RunManifest, RunStatus
-from harness.core.rundir import read_run
 from harness.core.workload import Load, LoadKind, Workload
 from harness.loadgen.lifecycle import RunContext, run_engine
 

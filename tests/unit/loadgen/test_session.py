@@ -14,9 +14,17 @@ from harness.core.clock import MonotonicClock
 from harness.core.errors import EngineFailed
 from harness.core.jsonable import from_json
 from harness.core.record import Outcome, RequestRecord
-from harness.core.rundir import REQUESTS
+from harness.core.rundir import REQUESTS, TEXTS
 from harness.core.workload import Load, LoadKind, Request, Workload
-from harness.loadgen.session import Link, Measured, Progress, measure, prepare, warm_up
+from harness.loadgen.session import (
+    ClientOptions,
+    Link,
+    Measured,
+    Progress,
+    measure,
+    prepare,
+    warm_up,
+)
 
 MS = 1_000_000
 MakeAnswer = Callable[..., Script]
@@ -31,14 +39,17 @@ def run(
     deadline_s: float | None = None,
     raise_if_dead: Callable[[], None] = lambda: None,
     workers: int = 1,
+    saves_text: bool = False,
 ) -> tuple[Measured, list[RequestRecord]]:
     async def main() -> Measured:
         clock = MonotonicClock()
         async with ScriptedServer(scripts, clock) as server:
             dialect = OpenAICompletionsDialect()
             link = Link(server.url, "m", dialect, clock, raise_if_dead)
-            async with prepare(link, work, folder, workers) as prepared:
-                return await measure(prepared, clock.now_ns(), folder, during, deadline_s)
+            async with prepare(
+                link, work, folder, ClientOptions(workers, saves_text=saves_text)
+            ) as prepared:
+                return await measure(prepared, clock.now_ns(), during, deadline_s)
 
     measured = asyncio.run(main())
     lines = (folder / REQUESTS).read_text().splitlines()
@@ -54,6 +65,16 @@ def assert_accounted(measured: Measured, records: list[RequestRecord]) -> None:
     by_outcome = Counter(record.outcome for record in records)
     assert (counts.ok, counts.failed) == (by_outcome[Outcome.OK], by_outcome[Outcome.FAILED])
     assert len({record.index for record in records}) == len(records)
+
+
+def test_answers_are_kept_as_text_only_when_asked_for(
+    tmp_path: Path, answer: MakeAnswer, workload: MakeWorkload
+) -> None:
+    run([answer(tokens=2)], workload(2), tmp_path, saves_text=True)
+
+    lines = [json.loads(line) for line in (tmp_path / TEXTS).read_text().splitlines()]
+    assert sorted(line["index"] for line in lines) == [0, 1]
+    assert {line["text"] for line in lines} == {"t0t1"}
 
 
 def test_no_spool_is_left_behind(

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import UsageError
+from harness.core.stages import parse_stages
 from harness.core.workload import Load, LoadKind
 from workloads.catalog import build_warmup, build_workload, load_spec, names
 
 BACKLOG = Load(LoadKind.BACKLOG)
 POISSON = Load(LoadKind.POISSON, rate_rps=3.0)
+STAGES = Load(LoadKind.STAGES, stages=parse_stages("2:10,1-3:10"))
 SPEC = load_spec("eight-agents")
 DIGEST_PROGRAM = """
 from harness.core.workload import Load, LoadKind
@@ -148,3 +150,27 @@ def test_a_mix_must_be_sent_at_least_once() -> None:
 @pytest.mark.parametrize("name", names())
 def test_every_workload_that_ships_can_be_loaded(name: str) -> None:
     assert load_spec(name).name == name
+
+
+def test_in_stages_the_mix_is_cycled_until_they_end() -> None:
+    workload = build_workload(SPEC, STAGES, None, seed=1)
+
+    labels = [a.request.label for a in workload.arrivals]
+    assert len(labels) > 8
+    assert labels == [SPEC.requests[i % 8].label for i in range(len(labels))]
+    assert workload.title == "eight-agents stages 2/s over 10 s, 1-3/s over 10 s"
+
+
+def test_in_stages_another_seed_sends_another_number_of_requests_of_the_same_shape() -> None:
+    workloads = [build_workload(SPEC, STAGES, None, seed) for seed in range(6)]
+
+    assert len({len(w.arrivals) for w in workloads}) > 1
+    assert len({w.shape_digest for w in workloads}) == 1
+    assert len({w.digest for w in workloads}) == 6
+
+
+def test_stages_without_a_request_are_refused() -> None:
+    load = Load(LoadKind.STAGES, stages=parse_stages("0.001:1"))
+
+    with pytest.raises(UsageError, match="--stages, .*has no request with seed 1; make it longer"):
+        build_workload(SPEC, load, None, seed=1)

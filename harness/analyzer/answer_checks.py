@@ -1,0 +1,95 @@
+"""Are the answers what they should be? Failures, token counts, and how the streams came in."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.analyzer.columns import MISSING, Bools, Ints, RecordColumns
+from harness.analyzer.frame import output_tokens
+from harness.analyzer.grading import graded, skipped
+from harness.analyzer.summary import Check
+from harness.core.record import Outcome, TokenSource
+from harness.core.units import NS_PER_MS
+
+# A stream was held back and let go at once if its first token came so late in it, and its gaps are
+# mostly shorter than any decode step. An answer with fewer tokens does not show it.
+BUFFERED_AFTER = 0.9
+BUFFERED_GAP_NS = NS_PER_MS
+BUFFERED_TOKENS = 16
+
+
+def check_failures(records: RecordColumns) -> Check:
+    """V15: how many requests failed."""
+    title, limit = "requests failed", "0 WARN, 1 % INVALID"
+    if not len(records):
+        return skipped("V15", title, limit)
+    failed = int(records.came_out(Outcome.FAILED).sum())
+    value = f"{failed} of {len(records)} ({failed / len(records):.2%})"
+    return Check("V15", title, value, limit, graded(failed / len(records), 0.0, 0.01))
+
+
+def check_token_counts(records: RecordColumns) -> Check:
+    """V16: streamed tokens agree with usage, and answers are as long as was asked."""
+    title, limit = "token counts agree", "0.1 % WARN, 1 % INVALID of requests"
+    counted = int(_has_token_count(records).sum())
+    if not counted:
+        return skipped("V16", title, limit)
+    differs, is_other = stream_differs(records), length_differs(records)
+    value = (
+        f"of {counted} requests {differs.sum()} streamed another count than their usage, "
+        f"{is_other.sum()} have not the length asked"
+    )
+    share = float((differs | is_other).sum()) / counted
+    return Check("V16", title, value, limit, graded(share, 0.001, 0.01))
+
+
+def stream_differs(records: RecordColumns) -> Bools:
+    """Which streams carried another number of tokens than the usage says, where both count."""
+    streamed = records.streamed_tokens
+    return _has_token_count(records) & (streamed != MISSING) & (streamed != _usage(records))
+
+
+def length_differs(records: RecordColumns) -> Bools:
+    """Which answers are not as long as was asked for."""
+    return _has_token_count(records) & (_usage(records) != records.numbers["output_tokens_asked"])
+
+
+def _has_token_count(records: RecordColumns) -> Bools:
+    """Which requests ended well and had their tokens, not only their chunks, counted."""
+    by_chunks = [source is TokenSource.CHUNKS for source in records.words["output_tokens_source"]]
+    is_known = (records.numbers["output_tokens"] != MISSING) | (records.event_counts == 0)
+    return records.came_out(Outcome.OK) & is_known & ~np.array(by_chunks, dtype=bool)
+
+
+def _usage(records: RecordColumns) -> Ints:
+    counted = records.numbers["output_tokens"]
+    return np.where(counted == MISSING, 0, counted)
+
+
+def coalesced_share(records: RecordColumns) -> float:
+    """Share of the reads with tokens that carried more than one; an unknown count is one."""
+    if not len(records.events_ns):
+        return 0.0
+    begins_read = records.is_first_event()
+    begins_read |= np.diff(records.events_ns, prepend=0) != 0
+    tokens = np.where(records.events_tokens == MISSING, 1, records.events_tokens)
+    by_read = np.add.reduceat(tokens, np.flatnonzero(begins_read))
+    return float((by_read > 1).mean())
+
+
+def buffered_share(records: RecordColumns) -> float:
+    """Share of the long answers that came in at the end of their request, all at once.
+
+    Something between engine and client then holds streams back, or the engine does not stream.
+    """
+    first_ns, last_ns = records.first_ns, records.last_ns
+    sent_ns = records.numbers["sent_ns"]
+    is_long = records.came_out(Outcome.OK) & (output_tokens(records) >= BUFFERED_TOKENS)
+    is_long &= records.event_counts > 0
+    if not is_long.any():
+        return 0.0
+    is_wide = np.diff(records.events_ns, prepend=0) >= BUFFERED_GAP_NS
+    is_wide &= ~records.is_first_event()
+    wide_gaps = records.sum_by_request(is_wide.astype(np.int64))
+    is_late = (first_ns - sent_ns) > BUFFERED_AFTER * (last_ns - sent_ns)
+    return float((is_late & (2 * wide_gaps < records.event_counts))[is_long].mean())

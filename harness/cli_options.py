@@ -1,0 +1,89 @@
+"""The options that several commands share, with their help texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+BASELINES = Path(".batchmark/baselines")
+DEFAULT_MODEL = "smollm2-135m"
+
+Model = Annotated[
+    str, typer.Option("--model", help="A fetched model's name, a GGUF file, or a model folder.")
+]
+Slots = Annotated[int, typer.Option(help="Requests that the engine runs at once.")]
+Dtype = Annotated[str, typer.Option(help="bfloat16 or float32.")]
+Threads = Annotated[int | None, typer.Option(help="CPU threads of the engine; all by default.")]
+PadPrompts = Annotated[
+    bool, typer.Option(help="Whether batch policies pad prompts to the longest of their batch.")
+]
+WindowMs = Annotated[
+    float | None,
+    typer.Option("--batch-window-ms", help="How long static and dynamic wait for a full batch."),
+]
+Baselines = Annotated[Path, typer.Option("--baselines", help="Where named baselines are kept.")]
+
+# What is sent. A workload is named, or locked in a file with --schedule.
+WorkloadName = Annotated[str, typer.Argument(help="A workload's name, or a TOML file.")]
+NameUnlessLocked = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="WORKLOAD", help="A workload's name, or a TOML file; not needed with --schedule."
+    ),
+]
+RepeatMix = Annotated[
+    int | None, typer.Option(help="How often the mix is sent; 1 by default, not with --stages.")
+]
+Seed = Annotated[
+    int | None, typer.Option(help="Prompts and due times; a fresh one by default, always printed.")
+]
+
+# When it is sent: one of --backlog, --concurrency, --rate, --stages and --schedule.
+Backlog = Annotated[
+    bool, typer.Option("--backlog", help="All requests are due at once; this is the default.")
+]
+Concurrency = Annotated[int | None, typer.Option(help="Closed loop: requests in flight at most.")]
+Rate = Annotated[
+    float | None, typer.Option("--rate", help="Arrivals over time: requests a second, on average.")
+]
+Arrivals = Annotated[
+    str | None,
+    typer.Option(
+        help="Gaps at --rate: poisson (default), constant, or gamma with --cv or --burstiness."
+    ),
+]
+Cv = Annotated[
+    float | None,
+    typer.Option(
+        "--cv",
+        help="Gamma gaps: standard deviation / mean. Higher is burstier; 1 is Poisson.",
+    ),
+]
+Burstiness = Annotated[
+    float | None,
+    typer.Option(
+        help="Gamma gaps by their shape, as vLLM and AIPerf name it: cv = 1/sqrt(burstiness). "
+        "Lower is burstier; 1 is Poisson."
+    ),
+]
+Stages = Annotated[
+    str | None,
+    typer.Option(
+        help="Poisson arrivals at rates that change: rate:seconds, or from-to:seconds for a ramp, "
+        "as in 1:30,2:30,1-4:60. The mix is sent as often as it takes."
+    ),
+]
+Schedule = Annotated[
+    Path | None,
+    typer.Option(
+        "--schedule",
+        help="Send a workload locked by `batchmark workload lock`: same bytes, same due times, in "
+        "every repeat.",
+    ),
+]
+Speed = Annotated[
+    float | None,
+    typer.Option(help="Replay --schedule this many times as fast: 2 is in half the time."),
+]
