@@ -28,6 +28,14 @@ LOADS = [
 ]
 
 
+class Otherwise(Workload):
+    """A workload as a version with another idea of its digest has it."""
+
+    @property
+    def digest(self) -> str:
+        return "f" * 64
+
+
 def workload_of(load: Load, seed: int = 7) -> Workload:
     return build_workload(SPEC, load, None if load.kind is LoadKind.STAGES else 2, seed)
 
@@ -122,10 +130,8 @@ def test_a_changed_file_is_refused_with_both_digests(tmp_path: Path) -> None:
 
 def test_a_digest_that_this_version_computes_otherwise_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "locked.jsonl"
-    other = type("Other", (), {"digest": "f" * 64})
     plain = workload_of(GAMMA)
-    fields = {name: getattr(plain, name) for name in plain.__slots__}
-    write_schedule(path, type("W", (), {**fields, "digest": other.digest})())  # type: ignore[arg-type]
+    write_schedule(path, Otherwise(plain.name, 7, 2, plain.load, plain.arrivals))
 
     with pytest.raises(UsageError, match="the digest of its workload is .* says ffffffffffffffff"):
         read_schedule(path, speed=1)
