@@ -66,6 +66,10 @@ def run(
     out: Annotated[Path | None, typer.Option(help="A new folder; runs/<time> by default.")] = None,
     deadline_s: Annotated[float | None, typer.Option(help="End each run after this long.")] = None,
     port: Annotated[int | None, typer.Option(help="The server's port; any free one.")] = None,
+    workers: Annotated[str, typer.Option(help="Sending processes: a number, or auto.")] = "auto",
+    save_text: Annotated[
+        bool, typer.Option("--save-text", help="Keep the answers' text, in texts.jsonl.")
+    ] = False,
     baselines: options.Baselines = options.BASELINES,
 ) -> None:
     """Launch an engine, measure it on a workload, and compare it with a named baseline."""
@@ -103,6 +107,8 @@ def run(
             out=out,
             deadline_s=deadline_s,
             port=port,
+            workers=workers,
+            saves_text=save_text,
         )
         return command.run(flags, baselines, tuple(sys.argv[1:]), tool_version())
 

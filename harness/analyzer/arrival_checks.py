@@ -43,7 +43,7 @@ def check_window(frame: RunFrame) -> Check:
     title, limit = "long enough", "20 s; arrivals: 20 E2E p50 WARN, 5 INVALID"
     if is_virtual(frame.manifest):
         return skipped("V04", title, limit)
-    if not frame.has_arrival_window:
+    if not frame.manifest.workload.load.is_timed:
         makespan = makespan_s(frame)
         if isinstance(makespan, Unmeasured):
             return skipped("V04", title, limit)
@@ -71,8 +71,10 @@ def check_arrivals(frame: RunFrame) -> Check:
     twice that. Other loads with due times: how far the gaps between requests are from those due.
     """
     title = "arrivals as meant"
-    limit = "Poisson: 1 % critical value WARN, twice INVALID; else gaps moved 5 % WARN, 20 % INVALID"
-    if not frame.has_arrival_window or is_virtual(frame.manifest):
+    limit = (
+        "Poisson: 1 % critical value WARN, twice INVALID; else gaps moved 5 % WARN, 20 % INVALID"
+    )
+    if not frame.manifest.workload.load.is_timed or is_virtual(frame.manifest):
         return skipped("V11", title, limit)
     due_ns, sent_ns = frame.records.numbers["due_ns"], frame.records.numbers["sent_ns"]
     if len(sent_ns) <= GAPS_NEEDED:
@@ -108,7 +110,7 @@ def check_saturation(frame: RunFrame) -> Check:
     in flight rose to the end: by more than its noise, and by a quarter from the middle third.
     """
     title, limit = "engine kept up", "98 % completed, or in flight not rising"
-    window = _window(frame.records) if frame.has_arrival_window else None
+    window = _window(frame.records) if frame.manifest.workload.load.is_timed else None
     if window is None:
         return skipped("V13", title, limit)
     due_ns, ended_ns, edges = window
@@ -143,5 +145,3 @@ def _rises(values: Floats) -> bool:
     rest = values - values.mean() - slope * places
     error = float(np.sqrt((rest**2).sum() / (len(values) - 2) / spread))
     return slope > t_quantile((1 + CONFIDENCE) / 2, len(values) - 2) * error
-
-

@@ -18,7 +18,6 @@ from harness.core.manifest import RunManifest
 from harness.core.record import Outcome, StepRecord
 from harness.core.rundir import RunFolder
 from harness.core.units import NS_PER_S
-from harness.core.workload import LoadKind
 
 REQUEST_COLUMNS = (
     "index",
@@ -72,12 +71,6 @@ class RunFrame:
     records: RecordColumns
     requests: pd.DataFrame
     steps: pd.DataFrame
-
-    @property
-    def has_arrival_window(self) -> bool:
-        """True when requests are due over time, so that rates count from first due to last."""
-        load = self.manifest.workload.load
-        return load.is_open_loop and load.kind is not LoadKind.BACKLOG
 
     @cached_property
     def events(self) -> pd.DataFrame:
@@ -192,7 +185,9 @@ def _event_table(records: RecordColumns) -> pd.DataFrame:
 
 def _step_table(steps: Sequence[StepRecord], start_ns: int) -> pd.DataFrame:
     measured = [step for step in steps if step.started_ns >= start_ns]
-    table = {name: np.array([getattr(s, name) for s in measured], dtype=np.int64) for name in _COUNTS}
+    table = {
+        name: np.array([getattr(s, name) for s in measured], dtype=np.int64) for name in _COUNTS
+    }
     for name in ("started", "duration", "prefill", "decode"):
         instants_ns = np.array([getattr(s, f"{name}_ns") for s in measured], dtype=np.int64)
         zero_ns = start_ns if name == "started" else 0

@@ -101,7 +101,7 @@ def makespan_s(frame: RunFrame) -> float | Unmeasured:
 
 def output_tok_s(frame: RunFrame) -> float | Unmeasured:
     """Output tokens a second: over the makespan, or over the window of arrivals."""
-    if not frame.has_arrival_window:
+    if not frame.manifest.workload.load.is_timed:
         return _per_makespan(frame, token_sum(frame, "output_tokens"))
     window = _arrival_window(frame)
     if isinstance(window, Unmeasured):
@@ -117,7 +117,7 @@ def output_tok_s(frame: RunFrame) -> float | Unmeasured:
 def request_s(frame: RunFrame) -> float | Unmeasured:
     """Requests that ended well a second: over the makespan, or over the window of arrivals."""
     ended_s = frame.requests[frame.requests["outcome"] == Outcome.OK.value]["last_token_s"]
-    if not frame.has_arrival_window:
+    if not frame.manifest.workload.load.is_timed:
         return _per_makespan(frame, float(ended_s.notna().sum()))
     window = _arrival_window(frame)
     if isinstance(window, Unmeasured):

@@ -18,10 +18,11 @@ from harness.core.plan import RunFlags, RunPlan, plan_run
 from harness.core.rundir import create_folder, write_json
 from harness.core.workload import Request, Workload
 from harness.gate.baseline import load_baseline
+from harness.loadgen.crew import workers_for
 from harness.loadgen.interruption import Interruption
 from harness.loadgen.lifecycle import RunContext, run_engine
 from harness.loadgen.machine import machine_facts
-from harness.loadgen.session import Progress
+from harness.loadgen.session import ClientOptions, Progress
 from reports.page import write_report
 from workloads.catalog import WorkloadSpec, build_warmup, build_workload, load_spec, spec_of
 from workloads.schedule_file import read_schedule
@@ -116,6 +117,10 @@ async def _measure_all(
                 on_stage=progress.stage,
                 on_progress=_show(progress),
                 deadline_s=plan.deadline_s,
+                client=ClientOptions(
+                    workers=plan.workers or workers_for(workload, machine.cores),
+                    saves_text=plan.saves_text,
+                ),
             )
             try:
                 manifest = await run_engine(engine, workload, warmup, folder, context)

@@ -60,6 +60,8 @@ class RunFlags:
     out: Path | None
     deadline_s: float | None
     port: int | None
+    workers: str = "auto"
+    saves_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,8 @@ class RunPlan:
     """One invocation of `batchmark run`: each engine, on one workload, `repeats` times.
 
     `baseline` is the name of one of `engines`, or of a saved baseline, or None. `schedule` is the
-    locked file that is replayed in each of the runs, or None.
+    locked file that is replayed in each of the runs, or None. `workers` None: as many sending
+    processes as the load needs.
     """
 
     workload: str
@@ -118,6 +121,8 @@ class RunPlan:
     folder: Path
     deadline_s: float | None
     schedule: Path | None = None
+    workers: int | None = None
+    saves_text: bool = False
 
     @property
     def title(self) -> str:
@@ -165,7 +170,18 @@ def plan_run(flags: RunFlags, now: datetime) -> RunPlan:
         folder=folder,
         deadline_s=flags.deadline_s,
         schedule=flags.load.schedule,
+        workers=_workers(flags.workers),
+        saves_text=flags.saves_text,
     )
+
+
+def _workers(word: str) -> int | None:
+    if word == "auto":
+        return None
+    if not word.isdecimal() or int(word) < 1:
+        msg = f"--workers is {word!r}; it must be a number above 0, or auto"
+        raise UsageError(msg)
+    return int(word)
 
 
 def parse_load(flags: LoadFlags) -> Load:

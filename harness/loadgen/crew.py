@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.core.errors import EngineFailed, UsageError
-from harness.core.workload import Load, LoadKind
+from harness.core.units import NS_PER_S
+from harness.core.workload import Load, LoadKind, Workload
 from harness.loadgen.child import Child, start_child
 from harness.loadgen.pacing import Due
 from harness.loadgen.wire import Target
@@ -27,6 +29,8 @@ from harness.loadgen.worker import (
     work,
 )
 
+# What one core reads without falling behind, with some room (scripts/bench-client).
+STREAMS_PER_WORKER = 1000
 # After Stop a worker has this long to hand over what it has.
 _LAST_WORDS_S = 5.0
 
@@ -138,6 +142,19 @@ class Shares:
     load: Load
     dues: tuple[Due, ...]
     payloads: tuple[bytes, ...]
+
+
+def workers_for(workload: Workload, cores: int) -> int:
+    """How many sending processes `workload` needs: one for every thousand streams at once.
+
+    At most all cores but one, which is left to the engine; how many streams an open loop will have
+    open is not known before, so those due within ten seconds are counted.
+    """
+    dues = [arrival.due_ns for arrival in workload.arrivals]
+    within_ns = 10 * NS_PER_S
+    most = max((bisect_right(dues, due + within_ns) - i for i, due in enumerate(dues)), default=0)
+    streams = min(most, _slots(workload.load, most))
+    return max(1, min(cores - 1, -(-streams // STREAMS_PER_WORKER)))
 
 
 def split(whole: Shares, workers: int, folder: Path) -> tuple[WorkerPlan, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -205,7 +206,8 @@ def connect_fault(error: OSError) -> tuple[Ending, str]:
 
     Faults of this machine are told apart: they must not be put down to the server.
     """
-    detail = os.strerror(error.errno) if error.errno else str(error)
+    is_plain = bool(error.errno) and not isinstance(error, ssl.SSLError)
+    detail = os.strerror(error.errno or 0) if is_plain else str(error)
     match error.errno:
         case errno.EMFILE | errno.ENFILE:
             return Ending.CLIENT_FILES_EXHAUSTED, detail

@@ -113,7 +113,15 @@ WRONG = [
     (("run", "eight-agents", "--engine", "warp"), 2, ("'warp'", "inhouse")),
     (("run", "eight-agents", "--policy", "orca"), 2, ("'orca'", "continuous")),
     (("run", "eight-agents", "--slots", "0"), 2, ("--slots is 0",)),
+    (("run",), 2, ("no workload is named", "--schedule")),
     (("run", "eight-agents", "--rate", "-1"), 2, ("--rate is -1",)),
+    (("run", "eight-agents", "--rate", "1", "--cv", "0"), 2, ("--cv is 0", "constant")),
+    (("run", "eight-agents", "--rate", "1", "--burstiness", "-1"), 2, ("--burstiness is -1",)),
+    (("run", "eight-agents", "--rate", "1", "--arrivals", "pareto"), 2, ("'pareto'", "gamma")),
+    (("run", "eight-agents", "--stages", "1:30,2"), 2, ("--stages has '2'", "rate:seconds")),
+    (("run", "eight-agents", "--stages", "1:3", "--repeat-mix", "2"), 2, ("--repeat-mix",)),
+    (("run", "--schedule", "nowhere.jsonl"), 2, ("nowhere.jsonl",)),
+    (("run", "--schedule", "bad.toml"), 2, ("bad.toml is not a locked schedule", "lock")),
     (("run", "eight-agents", "--rate", "1", "--concurrency", "2"), 2, ("only one of",)),
     (("run", "eight-agents", "--baseline", "nobody"), 2, ("no baseline 'nobody'", "save")),
     (("run", "bad.toml"), 2, ("bad.toml", "unknown key 'rate'")),
@@ -133,6 +141,8 @@ WRONG = [
     (("serve", "--policy", "orca"), 2, ("'orca'",)),
     (("serve", "--dtype", "int3"), 2, ("'int3'", "bfloat16")),
     (("workload", "show", "nine-agents"), 2, ("unknown workload",)),
+    (("workload", "show"), 2, ("no workload is named",)),
+    (("workload", "lock", "tiny.toml", "--out", "long.toml"), 2, ("exists already", "--out")),
 ]
 
 
@@ -153,13 +163,46 @@ def test_a_wrong_word_is_one_line_with_its_value_and_what_to_do(
 
 
 @pytest.mark.parametrize(
-    "words", [("run",), ("frob",), ("run", "x", "--frob"), ("run", "x", "--slots", "many")]
+    "words", [("serve", "x"), ("frob",), ("run", "x", "--frob"), ("run", "x", "--slots", "many")]
 )
 def test_a_wrong_flag_is_a_usage_error(program: Any, words: tuple[str, ...]) -> None:
     result = program(*words)
 
     assert result.returncode == 2
     assert "Usage:" in result.stderr
+
+
+def test_a_locked_workload_is_shown_and_sent_as_it_was_locked(program: Any) -> None:
+    load = ("--rate", "50", "--cv", "1.5", "--repeat-mix", "2", "--seed", "3")
+    locked = program("workload", "lock", "tiny.toml", "--out", "tiny.jsonl", *load)
+    drawn = program("workload", "show", "tiny.toml", *load)
+    shown = program("workload", "show", "--schedule", "tiny.jsonl")
+    result = program(
+        "run", "--schedule", "tiny.jsonl", "--model", str(program.model), "--dtype", "float32",
+        "--slots", "4", "--threads", "1", "--out", "job",
+    )  # fmt: skip
+
+    assert (locked.returncode, drawn.returncode) == (0, 0), locked.stderr + drawn.stderr
+    assert shown.stdout == drawn.stdout
+    assert program.measured(result), result.stderr
+    assert "tiny x2 gamma 50/s cv 1.5, seed 3: 1 run" in result.stdout
+    workload = json.loads((program.folder / "job/inhouse-continuous/manifest.json").read_text())[
+        "workload"
+    ]
+    assert f"digest        {workload['digest']}\n" in locked.stdout
+    assert (workload["seed"], workload["load"]["cv"]) == (3, 1.5)
+
+
+def test_a_run_in_stages_sends_the_mix_as_often_as_it_takes(program: Any) -> None:
+    result = program.run_tiny("--stages", "40:0.5,0:0.1,10-60:0.5", "--seed", "1", out="job")
+
+    assert program.measured(result), result.stderr
+    words = "tiny stages 40/s over 0.5 s, 0/s over 0.1 s, 10-60/s over 0.5 s"
+    assert f"{words}, seed 1: 1 run" in result.stdout
+    manifest = json.loads((program.folder / "job/inhouse-continuous/manifest.json").read_text())
+    assert manifest["workload"]["repeat_mix"] is None
+    assert manifest["counts"]["ok"] == manifest["workload"]["requests"] > 8
+    assert "as often as the stages last" in (program.folder / "job/report.html").read_text()
 
 
 @pytest.mark.parametrize("command", ["serve", "run"])

@@ -33,6 +33,8 @@ records = tokens.flatmap(
         events_ns=st.tuples(*[instants] * len(carried)),
         events_tokens=st.just(tuple(carried)),
         closed_ns=maybe,
+        prompt_tokens_asked=instants,
+        output_tokens_asked=instants,
         prompt_tokens=maybe,
         output_tokens=maybe,
         output_tokens_source=st.none() | st.sampled_from(TokenSource),
@@ -40,6 +42,7 @@ records = tokens.flatmap(
         outcome=st.sampled_from(Outcome),
         error=errors,
         http_status=maybe,
+        bytes_received=instants,
         retries=st.integers(0, 3),
     )
 )

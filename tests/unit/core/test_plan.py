@@ -39,6 +39,8 @@ def test_a_seed_that_was_not_given_is_a_fresh_one() -> None:
     ("change", "message"),
     [
         ({"slots": 0}, "--slots is 0"),
+        ({"workers": "0"}, "--workers is '0'"),
+        ({"workers": "many"}, "--workers is 'many'"),
         ({"repeats": 0}, "--repeats is 0"),
         ({"threads": 0}, "--threads is 0"),
         ({"deadline_s": 0.0}, "--deadline-s is 0"),
@@ -158,7 +160,9 @@ def test_the_mix_is_sent_once_unless_something_else_is_said() -> None:
 
 
 def test_a_plan_of_a_locked_schedule_is_named_after_its_file() -> None:
-    flags = replace(FLAGS, workload=None, load=LoadFlags(schedule=Path("a/locked.jsonl")), seed=None)
+    flags = replace(
+        FLAGS, workload=None, load=LoadFlags(schedule=Path("a/locked.jsonl")), seed=None
+    )
     plan = plan_run(flags, NOON)
 
     assert plan.folder == Path("runs/20260102-120000-locked")

@@ -13,7 +13,11 @@ def test_a_stage_is_a_rate_or_a_ramp_and_its_seconds() -> None:
 
 
 def test_a_stage_expects_the_area_under_its_rate() -> None:
-    assert [stage.expected_requests for stage in parse_stages("2:30,1-4:60,4-0:10")] == [60, 150, 20]
+    assert [stage.expected_requests for stage in parse_stages("2:30,1-4:60,4-0:10")] == [
+        60,
+        150,
+        20,
+    ]
 
 
 def test_stages_say_their_rates_and_times() -> None:

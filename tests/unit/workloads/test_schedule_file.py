@@ -123,7 +123,9 @@ def test_a_changed_file_is_refused_with_both_digests(tmp_path: Path) -> None:
     first, rest = path.read_text().split("\n", 1)
     path.write_text(first + "\n" + rest.replace('"label":"A"', '"label":"B"', 1))
 
-    with pytest.raises(UsageError, match="was changed or cut: the digest of its content is") as info:
+    with pytest.raises(
+        UsageError, match="was changed or cut: the digest of its content is"
+    ) as info:
         read_schedule(path, speed=1)
     assert json.loads(first)["sha256"][:16] in str(info.value)
 
@@ -186,7 +188,9 @@ def test_a_name_beside_a_schedule_must_be_that_of_its_workload(tmp_path: Path) -
     )
 
     assert read_schedule(path, 1, SPEC.name) == read_schedule(path, 1, str(mine))
-    with pytest.raises(UsageError, match="holds the workload 'eight-agents-short', not 'eight-agen"):
+    with pytest.raises(
+        UsageError, match="holds the workload 'eight-agents-short', not 'eight-agen"
+    ):
         read_schedule(path, 1, "eight-agents")
 
 
