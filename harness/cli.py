@@ -17,7 +17,7 @@ from harness import cli_options as options
 from harness.cli_exit import finish
 from harness.cli_groups import baseline_app, model_app, workload_app
 from harness.core.errors import ExitCode
-from harness.core.plan import LoadFlags, RunFlags, ServeFlags, SimulateFlags
+from harness.core.plan import CalibrateFlags, LoadFlags, RunFlags, ServeFlags, SimulateFlags
 
 app = typer.Typer(
     name="batchmark",
@@ -154,6 +154,22 @@ def serve(
             until_stdin_closes=until_stdin_closes,
         )
         return command.serve(flags, tool_version())
+
+    finish(body)
+
+
+@app.command()
+def calibrate(
+    workers: Annotated[int, typer.Option(help="Sending processes, each with its own server.")] = 1,
+    streams: Annotated[int, typer.Option(help="Streams at once to begin with.")] = 64,
+    limit_s: Annotated[float, typer.Option(help="Begin no level that ends after this.")] = 38.0,
+) -> None:
+    """Find how much our client can read on this machine before its stamps go wrong."""
+
+    def body() -> ExitCode:
+        from harness.commands import calibrate as command
+
+        return command.calibrate_client(CalibrateFlags(workers, streams, limit_s), tool_version())
 
     finish(body)
 

@@ -103,6 +103,21 @@ def print_summaries(summaries: Sequence[Summary], console: Console | None = None
         draw(replace(tables.metric_table(beside), title=""), out)
 
 
+def print_headroom(summaries: Sequence[Summary], console: Console | None = None) -> None:
+    """Print what share of the client's ceiling each run used, or how to find out the ceiling."""
+    labels = tables.run_labels([summary.manifest for summary in summaries])
+    for label, summary in zip(labels, summaries, strict=True):
+        client = summary.manifest.client
+        if client is None:
+            continue
+        if client.ceiling_events_s is None:
+            how = "measure it with `batchmark calibrate`"
+            print_line(f"the client's ceiling on this machine is not known; {how}", console)
+            return
+        seen = next((c.value for c in summary.checks if c.id == "V09"), formatting.NOT_MEASURED)
+        print_line(f"client of {label}: {seen}", console)
+
+
 def print_headlines(comparisons: Sequence[ComparisonTable], console: Console | None = None) -> None:
     """Print the ratios that open a report, each as a sentence with its baseline and context."""
     out = _out(console)

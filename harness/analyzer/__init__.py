@@ -1,7 +1,9 @@
 """From a run folder to numbers. Knows the core; must not know how a run was made or is shown.
 
-Reading order: summary (the nouns), metrics (the definitions), measures (how each is computed),
-frame, steps, estimators; then validity and run_cautions (the doubts); summarize calls them all.
+Reading order: summary (the nouns), columns and reading (a run folder in memory), frame (as tables),
+metrics (the definitions), measures (how each is computed), steps, estimators; then validity with
+grading, answer_checks, client_checks, arrival_checks and flow, and run_cautions (the doubts);
+summarize calls them all.
 
 Apart from these: dialects (a run as other tools would number it), with number_dialect (its nouns),
 dialect_rules, dialect_views and dialect_measures.

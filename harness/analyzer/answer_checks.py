@@ -46,19 +46,25 @@ def check_token_counts(records: RecordColumns) -> Check:
 def stream_differs(records: RecordColumns) -> Bools:
     """Which streams carried another number of tokens than the usage says, where both count."""
     streamed = records.streamed_tokens
-    return _has_token_count(records) & (streamed != MISSING) & (streamed != _usage(records))
+    differs: Bools = (streamed != MISSING) & (streamed != _usage(records))
+    return differs & _has_token_count(records)
 
 
 def length_differs(records: RecordColumns) -> Bools:
     """Which answers are not as long as was asked for."""
-    return _has_token_count(records) & (_usage(records) != records.numbers["output_tokens_asked"])
+    is_other: Bools = _usage(records) != records.numbers["output_tokens_asked"]
+    return is_other & _has_token_count(records)
 
 
 def _has_token_count(records: RecordColumns) -> Bools:
     """Which requests ended well and had their tokens, not only their chunks, counted."""
-    by_chunks = [source is TokenSource.CHUNKS for source in records.words["output_tokens_source"]]
-    is_known = (records.numbers["output_tokens"] != MISSING) | (records.event_counts == 0)
-    return records.came_out(Outcome.OK) & is_known & ~np.array(by_chunks, dtype=bool)
+    sources = records.words["output_tokens_source"]
+    is_of_tokens: Bools = np.array(
+        [source is not TokenSource.CHUNKS for source in sources], dtype=bool
+    )
+    is_known: Bools = (records.numbers["output_tokens"] != MISSING) | (records.event_counts == 0)
+    is_known &= is_of_tokens & records.came_out(Outcome.OK)
+    return is_known
 
 
 def _usage(records: RecordColumns) -> Ints:
@@ -70,7 +76,7 @@ def coalesced_share(records: RecordColumns) -> float:
     """Share of the reads with tokens that carried more than one; an unknown count is one."""
     if not len(records.events_ns):
         return 0.0
-    begins_read = records.is_first_event()
+    begins_read = records.is_first_event
     begins_read |= np.diff(records.events_ns, prepend=0) != 0
     tokens = np.where(records.events_tokens == MISSING, 1, records.events_tokens)
     by_read = np.add.reduceat(tokens, np.flatnonzero(begins_read))
@@ -89,7 +95,7 @@ def buffered_share(records: RecordColumns) -> float:
     if not is_long.any():
         return 0.0
     is_wide = np.diff(records.events_ns, prepend=0) >= BUFFERED_GAP_NS
-    is_wide &= ~records.is_first_event()
+    is_wide &= ~records.is_first_event
     wide_gaps = records.sum_by_request(is_wide.astype(np.int64))
     is_late = (first_ns - sent_ns) > BUFFERED_AFTER * (last_ns - sent_ns)
     return float((is_late & (2 * wide_gaps < records.event_counts))[is_long].mean())

@@ -84,11 +84,11 @@ def check_headroom(frame: RunFrame) -> Check:
     client, makespan = frame.manifest.client, makespan_s(frame)
     ceiling = client.ceiling_events_s if client else None
     if ceiling is None:
-        return skipped("V09", title, limit, "this machine's ceiling is not known")
+        return skipped("V09", title, limit, "the ceiling is not known: batchmark calibrate")
     if isinstance(makespan, Unmeasured):
         return skipped("V09", title, limit)
     rate = len(frame.records.events_ns) / makespan
-    value = f"{rate:,.0f} of {ceiling:,.0f} events/s ({ceiling / rate:.2f} times)"
+    value = f"{rate:,.0f} events/s, {rate / ceiling:.1%} of the client's {ceiling:,.0f}"
     verdict = graded(-ceiling / rate, -HEADROOM_WARN, -HEADROOM_INVALID)
     return Check("V09", title, value, limit, verdict)
 

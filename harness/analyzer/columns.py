@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, get_type_hints, overload
 
 import numpy as np
@@ -30,7 +31,7 @@ _NUMBERS = tuple(name for name, hint in _HINTS.items() if hint in (int, int | No
 _WORDS = tuple(name for name in _HINTS if name not in (*_RAGGED, *_NUMBERS))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class RecordColumns(Sequence[RequestRecord]):
     """Request records in the order of their index, by column.
 
@@ -57,11 +58,12 @@ class RecordColumns(Sequence[RequestRecord]):
             return tuple(self[i] for i in range(*at.indices(len(self))))
         i = range(len(self))[at]
         events = slice(int(self.starts[i]), int(self.starts[i + 1]))
+        values: dict[str, Any] = {name: column[i] for name, column in self.words.items()}
+        values |= {name: _or_none(int(column[i])) for name, column in self.numbers.items()}
         return RequestRecord(
             events_ns=tuple(self.events_ns[events].tolist()),
             events_tokens=tuple(map(_or_none, self.events_tokens[events].tolist())),
-            **{name: _or_none(int(column[i])) for name, column in self.numbers.items()},
-            **{name: column[i] for name, column in self.words.items()},
+            **values,
         )
 
     @property
@@ -79,7 +81,7 @@ class RecordColumns(Sequence[RequestRecord]):
         """The last token event of each request, MISSING without one."""
         return self._at_event(self.starts[1:] - 1)
 
-    @property
+    @cached_property
     def streamed_tokens(self) -> Ints:
         """How many tokens the events of each request carried; MISSING when one does not say."""
         is_unknown = self.events_tokens == MISSING
@@ -97,6 +99,7 @@ class RecordColumns(Sequence[RequestRecord]):
         """Which requests came out as `outcome`."""
         return np.fromiter((o is outcome for o in self.words["outcome"]), bool, len(self))
 
+    @cached_property
     def is_first_event(self) -> Bools:
         """Which events are the first of their request."""
         is_first = np.zeros(len(self.events_ns), dtype=bool)

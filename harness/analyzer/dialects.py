@@ -19,6 +19,7 @@ cannot say is listed in `dialect_views`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from harness.analyzer import dialect_measures as measured
@@ -275,8 +276,11 @@ DIALECTS: tuple[NumberDialect, ...] = (VLLM_BENCH, SGLANG, GUIDELLM, AIPERF, LOA
 
 def read_dialects(run: RunFolder) -> tuple[DialectReading, ...]:
     """Every number of every tool, for `run`."""
+    whole = replace(
+        run, requests=tuple(run.requests)
+    )  # records are made of columns once, not often
     return tuple(
-        _reading(dialect, metric, metric.function(run))
+        _reading(dialect, metric, metric.function(whole))
         for dialect in DIALECTS
         for metric in dialect.metrics
     )

@@ -1,4 +1,4 @@
-"""Requests as a flow: how many were in flight, and whether instants form a Poisson process. Pure."""
+"""Requests as a flow: how many were in flight, and how their gaps are distributed. Pure."""
 
 from __future__ import annotations
 

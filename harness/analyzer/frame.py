@@ -81,7 +81,7 @@ class RunFrame:
         """
         return _event_table(self.records)
 
-    @property
+    @cached_property
     def gaps(self) -> pd.DataFrame:
         """The gaps between the chunks of requests that ended well, a row each."""
         is_gap = (self.events["outcome"] == Outcome.OK.value) & self.events["gap_s"].notna()
@@ -168,13 +168,13 @@ def _event_table(records: RecordColumns) -> pd.DataFrame:
     counts, events_ns = records.event_counts, records.events_ns
     gap_s = np.full(len(events_ns), np.nan)
     gap_s[1:] = np.diff(events_ns) / NS_PER_S
-    gap_s[records.is_first_event()] = np.nan
+    gap_s[records.is_first_event] = np.nan
     outcomes = list(Outcome)
     codes = np.array([outcomes.index(o) for o in records.words["outcome"]], dtype=np.int8)
     table = {
         "index": np.repeat(records.numbers["index"], counts),
         "outcome": pd.Categorical.from_codes(
-            np.repeat(codes, counts), categories=[outcome.value for outcome in outcomes]
+            np.repeat(codes, counts), categories=pd.Index([outcome.value for outcome in outcomes])
         ),
         "received_s": events_ns / NS_PER_S,
         "tokens": event_tokens(records),
@@ -185,14 +185,15 @@ def _event_table(records: RecordColumns) -> pd.DataFrame:
 
 def _step_table(steps: Sequence[StepRecord], start_ns: int) -> pd.DataFrame:
     measured = [step for step in steps if step.started_ns >= start_ns]
-    table = {
-        name: np.array([getattr(s, name) for s in measured], dtype=np.int64) for name in _COUNTS
-    }
+    table: dict[str, Ints | Floats] = {name: _step_numbers(measured, name) for name in _COUNTS}
     for name in ("started", "duration", "prefill", "decode"):
-        instants_ns = np.array([getattr(s, f"{name}_ns") for s in measured], dtype=np.int64)
         zero_ns = start_ns if name == "started" else 0
-        table[f"{name}_s"] = (instants_ns - zero_ns) / NS_PER_S
+        table[f"{name}_s"] = (_step_numbers(measured, f"{name}_ns") - zero_ns) / NS_PER_S
     return pd.DataFrame(table, columns=list(STEP_COLUMNS))
+
+
+def _step_numbers(steps: Sequence[StepRecord], name: str) -> Ints:
+    return np.array([getattr(step, name) for step in steps], dtype=np.int64)
 
 
 def _since(instants_ns: Ints, zero_ns: Ints) -> Floats:

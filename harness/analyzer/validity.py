@@ -95,7 +95,7 @@ def check_order(frame: RunFrame) -> Check:
 def _out_of_order(records: RecordColumns, *, is_open_loop: bool) -> Bools:
     numbers = records.numbers
     backwards = np.diff(records.events_ns, prepend=0) < 0
-    backwards &= ~records.is_first_event()
+    backwards &= ~records.is_first_event
     wrong: Bools = records.sum_by_request(backwards.astype(np.int64)) > 0
     latest_ns = numbers["due_ns" if is_open_loop else "sent_ns"]
     for instants_ns in (

@@ -6,7 +6,6 @@ import asyncio
 import tempfile
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from engines.dialect import OpenAICompletionsDialect
@@ -16,11 +15,10 @@ from harness import console
 from harness.core.cache import default_cache_folder
 from harness.core.clock import Clock, MonotonicClock, utc_now
 from harness.core.errors import ExitCode, UsageError
-from harness.core.plan import require_positive
+from harness.core.plan import CalibrateFlags, require_positive
 from harness.core.units import ns_to_s
 from harness.gate import formatting
 from harness.loadgen.calibration import (
-    FIRST_STREAMS,
     Ceiling,
     Lateness,
     Level,
@@ -35,7 +33,6 @@ from harness.loadgen.interruption import Interruption
 from harness.loadgen.machine import machine_facts
 from harness.loadgen.session import Link
 
-LIMIT_S = 38.0
 HEADERS = (
     "streams",
     "events/s",
@@ -49,15 +46,6 @@ HEADERS = (
     "p99",
     "verdict",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class CalibrateFlags:
-    """The flags of `batchmark calibrate`, as typed."""
-
-    workers: int
-    streams: int = FIRST_STREAMS
-    limit_s: float = LIMIT_S
 
 
 def calibrate_client(flags: CalibrateFlags, version: str) -> ExitCode:

@@ -10,6 +10,7 @@ from engines.registry import open_engine
 from harness import console
 from harness.analyzer.summary import Validity
 from harness.commands.judging import compare_all, keep_summary, read_reported, simulated_twins
+from harness.core.cache import default_cache_folder
 from harness.core.clock import MonotonicClock, utc_now
 from harness.core.engine import EngineSpec
 from harness.core.errors import BatchmarkError, ExitCode
@@ -18,6 +19,7 @@ from harness.core.plan import RunFlags, RunPlan, plan_run
 from harness.core.rundir import create_folder, write_json
 from harness.core.workload import Request, Workload
 from harness.gate.baseline import load_baseline
+from harness.loadgen.ceiling import Place, find_ceiling
 from harness.loadgen.crew import workers_for
 from harness.loadgen.interruption import Interruption
 from harness.loadgen.lifecycle import RunContext, run_engine
@@ -106,6 +108,8 @@ async def _measure_all(
     for repeat, engine_spec, folder in _schedule(plan):
         workload = work.workload(plan, repeat)
         warmup = work.warmup(plan, repeat)
+        workers = plan.workers or workers_for(workload, machine.cores)
+        kept = find_ceiling(default_cache_folder(), Place(machine, version, workers))
         create_folder(folder)
         engine = open_engine(engine_spec, folder, clock)
         with console.RunProgress(folder.name, workload.output_tokens) as progress:
@@ -117,10 +121,8 @@ async def _measure_all(
                 on_stage=progress.stage,
                 on_progress=_show(progress),
                 deadline_s=plan.deadline_s,
-                client=ClientOptions(
-                    workers=plan.workers or workers_for(workload, machine.cores),
-                    saves_text=plan.saves_text,
-                ),
+                client=ClientOptions(workers=workers, saves_text=plan.saves_text),
+                ceiling_events_s=None if kept is None else kept.ceiling.events_s,
             )
             try:
                 manifest = await run_engine(engine, workload, warmup, folder, context)
@@ -150,6 +152,7 @@ def _judge(plan: RunPlan, store: Path) -> list[str]:
         keep_summary(run)
     if runs:
         console.print_summaries([run.summary for run in runs])
+        console.print_headroom([run.summary for run in runs])
     whole = [r for r in runs if r.folder.manifest.status is RunStatus.COMPLETE]
     names = {r.folder.manifest.engine.name for r in whole}
     can_compare = not plan.is_baseline_measured or plan.baseline in names

@@ -84,6 +84,15 @@ class ServeFlags:
 
 
 @dataclass(frozen=True, slots=True)
+class CalibrateFlags:
+    """The flags of `batchmark calibrate`, as typed; `streams` is how many it begins with."""
+
+    workers: int
+    streams: int
+    limit_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class SimulateFlags:
     """The flags of `batchmark simulate`, as typed."""
 

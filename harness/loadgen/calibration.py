@@ -57,10 +57,10 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many streams to begin with, and how long all may take."""
+    """How many streams to begin with, and how long all may take; the first level runs always."""
 
-    first_streams: int = FIRST_STREAMS
-    total_s: float = 38.0
+    first_streams: int
+    total_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def next_streams(levels: Sequence[Level], first: int = FIRST_STREAMS) -> int | N
     if last == worst and sum(level.streams == worst for level in levels) < TRIES:
         return worst
     middle = (best + worst) // 2
-    is_fine_enough = worst < 2 * best or middle < first
+    is_fine_enough = worst < 2 * best or middle <= max(best, first)
     return None if is_fine_enough else middle
 
 

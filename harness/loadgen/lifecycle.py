@@ -35,7 +35,10 @@ LEAD_NS = 20 * NS_PER_MS
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """What all runs of one command share. `command` is what the user typed, secrets removed."""
+    """What all runs of one command share. `command` is what the user typed, secrets removed.
+
+    `ceiling_events_s` is what this machine's client can take, where it was calibrated.
+    """
 
     tool_version: str
     command: tuple[str, ...]
@@ -45,6 +48,7 @@ class RunContext:
     on_progress: Callable[[Progress], None]
     deadline_s: float | None = None
     client: ClientOptions = DEFAULT_OPTIONS
+    ceiling_events_s: float | None = None
 
 
 async def run_engine(
@@ -101,6 +105,9 @@ async def _measure(
         measured = await measure(
             prepared, manifest.start_ns, context.on_progress, context.deadline_s
         )
+    if measured.client is not None:
+        client = replace(measured.client, ceiling_events_s=context.ceiling_events_s)
+        measured = replace(measured, client=client)
     return measured, manifest
 
 

@@ -132,9 +132,8 @@ def test_d05_a_burstiness_that_no_distribution_has_is_refused(burstiness: float)
 
 
 def test_d05_cv_and_burstiness_are_two_words_for_one_load() -> None:
-    by_cv, by_shape = (
-        parse_load(LoadFlags(rate_rps=10.0, **flag)) for flag in ({"cv": 2.0}, {"burstiness": 0.25})
-    )
+    by_cv = parse_load(LoadFlags(rate_rps=10.0, cv=2.0))
+    by_shape = parse_load(LoadFlags(rate_rps=10.0, burstiness=0.25))
 
     assert by_cv == by_shape
     assert str(by_cv) == "gamma 10/s cv 2"

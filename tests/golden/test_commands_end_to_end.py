@@ -197,7 +197,7 @@ def test_a_run_in_stages_sends_the_mix_as_often_as_it_takes(program: Any) -> Non
     result = program.run_tiny("--stages", "40:0.5,0:0.1,10-60:0.5", "--seed", "1", out="job")
 
     assert program.measured(result), result.stderr
-    words = "tiny stages 40/s over 0.5 s, 0/s over 0.1 s, 10-60/s over 0.5 s"
+    words = "tiny.toml stages 40/s over 0.5 s, 0/s over 0.1 s, 10-60/s over 0.5 s"
     assert f"{words}, seed 1: 1 run" in result.stdout
     manifest = json.loads((program.folder / "job/inhouse-continuous/manifest.json").read_text())
     assert manifest["workload"]["repeat_mix"] is None

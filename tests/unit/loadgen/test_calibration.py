@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,7 @@ def climb(limit: int, verdict: LevelVerdict = CLIENT, first: int = FIRST_STREAMS
     """The levels tried against a client that is clean up to `limit` streams."""
     levels: list[Level] = []
     while (streams := next_streams(levels, first)) is not None:
+        assert len(levels) <= 20
         levels.append(level(streams, CLEAN if streams <= limit else verdict))
     return levels
 
@@ -105,7 +107,6 @@ def test_the_climb_ends_below_the_limit_and_within_a_step_and_a_half(
     assert ceiling is not None
     assert ceiling.streams <= limit
     assert limit < 2 * ceiling.streams or ceiling.limit == "not reached"
-    assert len(levels) <= 20
 
 
 def test_a_ceiling_says_what_limited_it() -> None:
@@ -164,7 +165,7 @@ def test_requests_are_due_evenly_and_dealt_out_once(shares: int) -> None:
 
     assert len(dealt) == shares
     assert indices == list(range(round(pace.sending_ns / pace.answer_ns * 64)))
-    assert {b - a for a, b in zip(dues, dues[1:], strict=False)} <= {10_625_000}
+    assert {b - a for a, b in pairwise(dues)} <= {10_625_000}
     assert sum(work.load.rate_rps or 0 for work in dealt) == pytest.approx(64 / 0.68)
 
 
