@@ -52,14 +52,18 @@ class ScriptedServer:
 
         async with ScriptedServer([Script(((0, head), (5_000_000, event)))], clock) as server:
             ...  # server.url, server.requests
+
+    `most_open` connections were open at once, and `most_in_flight` requests being answered.
     """
 
     def __init__(self, scripts: Sequence[Script], clock: Clock) -> None:
         self.requests: list[bytes] = []
         self.connections = 0
         self.most_open = 0
+        self.most_in_flight = 0
         self._scripts = scripts
         self._clock = clock
+        self._in_flight = 0
         self._open: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
@@ -110,7 +114,12 @@ class ScriptedServer:
         while end is ScriptEnd.KEEP:
             self.requests.append(await _read_request(reader))
             script = self._scripts[min(len(self.requests), len(self._scripts)) - 1]
-            await self._play(script, writer)
+            self._in_flight += 1
+            self.most_in_flight = max(self.most_in_flight, self._in_flight)
+            try:
+                await self._play(script, writer)
+            finally:
+                self._in_flight -= 1
             end = script.end
         if end is ScriptEnd.HANG:
             await reader.read()

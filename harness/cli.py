@@ -64,7 +64,9 @@ def run(
         str | None, typer.Option(help="A policy of this run, as inhouse-static, or a saved name.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="A new folder; runs/<time> by default.")] = None,
-    deadline_s: Annotated[float | None, typer.Option(help="End each run after this long.")] = None,
+    deadline_s: Annotated[
+        float | None, typer.Option(help="End each run, and each warm-up, after this long.")
+    ] = None,
     port: Annotated[int | None, typer.Option(help="The server's port; any free one.")] = None,
     workers: Annotated[str, typer.Option(help="Sending processes: a number, or auto.")] = "auto",
     save_text: Annotated[

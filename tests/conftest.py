@@ -1,9 +1,12 @@
-"""Hand-made runs, for tests that state exact answers. Instants are given in milliseconds."""
+"""What tests of several folders share: hand-made runs, scripted answers, small workloads, a model.
+
+Instants are given in milliseconds.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from engines.scripted import Script, ScriptEnd, chunk, response_head
 from harness.analyzer.summarize import summarize
 from harness.analyzer.summary import Summary
 from harness.core.engine import EngineFacts, EngineSpec
@@ -26,7 +30,7 @@ from harness.core.rundir import (
     write_json,
 )
 from harness.core.units import ms_to_ns
-from harness.core.workload import Load, LoadKind
+from harness.core.workload import Arrival, Load, LoadKind, Request, Workload
 
 # A busy machine is no failure.
 settings.register_profile("untimed", deadline=None)
@@ -184,6 +188,54 @@ class Build:
 def build() -> Build:
     """Makers of hand-made runs."""
     return Build()
+
+
+def sse(data: object) -> bytes:
+    text = data if isinstance(data, str) else json.dumps(data)
+    return chunk(f"data: {text}\n\n".encode())
+
+
+@pytest.fixture
+def answer() -> Callable[..., Script]:
+    """An OpenAI completion stream of `tokens` tokens, `gap_ns` apart after `first_ns`."""
+
+    def make(tokens: int = 2, first_ns: int = 0, gap_ns: int = 0) -> Script:
+        pieces = [(first_ns if i == 0 else gap_ns, _token(i)) for i in range(tokens)]
+        usage = {"prompt_tokens": 3, "completion_tokens": tokens}
+        last = sse({"choices": [{"text": "", "finish_reason": "length"}]})
+        tail = last + sse({"choices": [], "usage": usage}) + sse("[DONE]") + chunk(b"")
+        return Script(((0, response_head()), *pieces, (0, tail)))
+
+    return make
+
+
+@pytest.fixture
+def cut_answer() -> Script:
+    """A stream that closes after its first token."""
+    return Script(((0, response_head()), (0, _token(0))))
+
+
+@pytest.fixture
+def silent_answer() -> Script:
+    """A stream that sends one token and then nothing, for ever."""
+    return Script(((0, response_head()), (0, _token(0))), ScriptEnd.HANG)
+
+
+@pytest.fixture
+def workload() -> Callable[..., Workload]:
+    """`count` requests of three prompt tokens and two answer tokens."""
+
+    def make(count: int, load: Load | None = None, due_ns: tuple[int, ...] = ()) -> Workload:
+        arrivals = tuple(
+            Arrival(due_ns[i] if due_ns else 0, Request(i, "A", (1, 2, i), 2)) for i in range(count)
+        )
+        return Workload("small", 0, 1, load or Load(LoadKind.BACKLOG), arrivals)
+
+    return make
+
+
+def _token(index: int) -> bytes:
+    return sse({"choices": [{"text": f"t{index}", "finish_reason": None}]})
 
 
 TINY_LLAMA = {

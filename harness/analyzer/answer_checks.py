@@ -76,8 +76,7 @@ def coalesced_share(records: RecordColumns) -> float:
     """Share of the reads with tokens that carried more than one; an unknown count is one."""
     if not len(records.events_ns):
         return 0.0
-    begins_read = records.is_first_event
-    begins_read |= np.diff(records.events_ns, prepend=0) != 0
+    begins_read = records.is_first_event | (np.diff(records.events_ns, prepend=0) != 0)
     tokens = np.where(records.events_tokens == MISSING, 1, records.events_tokens)
     by_read = np.add.reduceat(tokens, np.flatnonzero(begins_read))
     return float((by_read > 1).mean())

@@ -15,17 +15,16 @@ from harness.analyzer.flow import (
     variation,
 )
 from harness.analyzer.frame import RunFrame
-from harness.analyzer.grading import graded, is_virtual, skipped
+from harness.analyzer.grading import SHORTEST_WINDOW_S, graded, is_virtual, skipped
 from harness.analyzer.measures import Unmeasured, makespan_s
 from harness.analyzer.summary import Check, CheckVerdict
 from harness.core.units import NS_PER_S
 from harness.core.workload import LoadKind
 
-SHORTEST_WINDOW_S = 20.0
 LATENCIES_WARN, LATENCIES_INVALID = 20, 5
 GAPS_NEEDED = 10
 # With more gaps than this the test finds departures that are too small to matter.
-GAPS_TESTED = 5_000
+GAPS_TESTED = 1_000
 MOVED_WARN, MOVED_INVALID = 0.05, 0.20
 MOVED_IGNORED_S = 0.001
 COMPLETED_ENOUGH = 0.98

@@ -104,6 +104,7 @@ class RecordColumns(Sequence[RequestRecord]):
         """Which events are the first of their request."""
         is_first = np.zeros(len(self.events_ns), dtype=bool)
         is_first[self.starts[:-1][self.event_counts > 0]] = True
+        is_first.setflags(write=False)  # many ask for it, and none may change it for the others
         return is_first
 
     def sum_by_request(self, values: Ints) -> Ints:

@@ -85,7 +85,7 @@ class RunFrame:
     def gaps(self) -> pd.DataFrame:
         """The gaps between the chunks of requests that ended well, a row each."""
         is_gap = (self.events["outcome"] == Outcome.OK.value) & self.events["gap_s"].notna()
-        return self.events.loc[is_gap, ["index", "gap_s"]]
+        return self.events.loc[is_gap, ["gap_s"]]
 
 
 def frame_of(run: RunFolder) -> RunFrame:

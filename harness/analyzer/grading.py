@@ -5,6 +5,9 @@ from __future__ import annotations
 from harness.analyzer.summary import Check, CheckVerdict
 from harness.core.manifest import RunManifest
 
+# A run that is shorter says little but how it began and ended.
+SHORTEST_WINDOW_S = 20.0
+
 
 def graded(value: float, warn: float, invalid: float) -> CheckVerdict:
     """WARN above `warn`, INVALID above `invalid`."""

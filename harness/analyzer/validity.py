@@ -38,7 +38,7 @@ def check_run(frame: RunFrame, withheld: Sequence[str]) -> tuple[Check, ...]:
         check_percentile_floors(withheld),
         check_send_lag(frame),
         check_sent_share(frame.manifest),
-        check_client_load(frame.manifest),
+        check_client_load(frame),
         check_headroom(frame),
         check_client_faults(frame.records),
         check_arrivals(frame),

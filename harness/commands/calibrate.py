@@ -18,18 +18,10 @@ from harness.core.errors import ExitCode, UsageError
 from harness.core.plan import CalibrateFlags, require_positive
 from harness.core.units import ns_to_s
 from harness.gate import formatting
-from harness.loadgen.calibration import (
-    Ceiling,
-    Lateness,
-    Level,
-    Limits,
-    Pace,
-    Truth,
-    calibrate,
-    ceiling_of,
-)
+from harness.loadgen.calibration import Limits, Truth, calibrate
 from harness.loadgen.ceiling import KeptCeiling, Place, keep_ceiling
 from harness.loadgen.interruption import Interruption
+from harness.loadgen.levels import Ceiling, Lateness, Level, LevelVerdict, Pace, ceiling_of
 from harness.loadgen.machine import machine_facts
 from harness.loadgen.session import Link
 
@@ -148,7 +140,7 @@ def _said(ceiling: Ceiling, workers: int) -> str:
     events, requests = formatting.count(ceiling.events_s), formatting.count(ceiling.requests_s)
     lag = _time(ceiling.send_lag_ns_p99)
     plural = "worker" if workers == 1 else "workers"
-    is_client = ceiling.limit == "client late"
+    is_client = ceiling.limit == LevelVerdict.CLIENT_LATE
     bound = "" if is_client else f"; a lower bound, as what ended it was: {ceiling.limit}"
     return (
         f"client ceiling, {workers} {plural}: {events} events/s and {requests} requests/s, "

@@ -24,6 +24,8 @@ from harness.gate.baseline import age_cautions, load_baseline
 from harness.gate.comparison import ComparisonTable, compare
 from reports.page import ReportedRun
 
+_MOST_SIMULATED_TOKENS = 1_000_000  # some seconds
+
 
 def read_reported(path: Path) -> ReportedRun:
     """The run folder at `path`, and its summary."""
@@ -66,15 +68,18 @@ def compare_saved(
 def simulated_twins(runs: Iterable[ReportedRun]) -> dict[str, StepTotals]:
     """What the simulator says of each run's work, by engine name, at the run's own mean costs.
 
-    Only for engines with a policy that the scheduler knows and a step log, and for loads whose
-    arrivals do not depend on answers. Slots, order and lengths decide the shares; the costs, which
-    are the run's mean decode step and mean time per prompt token, only place them in time.
+    Only for engines with a policy that the scheduler knows and a step log, for loads whose arrivals
+    do not depend on answers, and for work that is simulated within seconds. Slots, order and
+    lengths decide the shares; the costs, which are the run's mean decode step and mean time per
+    prompt token, only place them in time.
     """
     twins: dict[str, StepTotals] = {}
     for run in runs:
         manifest, totals = run.summary.manifest, run.summary.steps
         is_known = manifest.engine.policy in POLICY_NAMES
-        if not is_known or totals is None or manifest.workload.load.kind is LoadKind.CLOSED:
+        is_closed = manifest.workload.load.kind is LoadKind.CLOSED
+        is_long = manifest.workload.output_tokens > _MOST_SIMULATED_TOKENS
+        if not is_known or totals is None or is_closed or is_long:
             continue
         twin = _simulated(run.folder, totals)
         if twin is not None:

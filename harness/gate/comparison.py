@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from harness.analyzer.estimators import paired_ratio, ratio_of_means, welch_ratio
+from harness.analyzer.grading import is_virtual
 from harness.analyzer.metrics import METRICS, find_metric
 from harness.analyzer.summary import CheckVerdict, Summary, Validity
-from harness.analyzer.grading import is_virtual
 from harness.core.cautions import Caution, Code, caution
 from harness.core.errors import NotComparable, UsageError
 from harness.core.manifest import RunManifest

@@ -80,4 +80,8 @@ def _reading(metric: Metric, row: Comparison) -> Cell:
     if row.lo is not None and row.hi is not None and row.lo <= 1 <= row.hi:
         return Cell("unclear", "the interval contains 1", Tone.MUTED)
     is_better = (row.ratio > 1) == (metric.better is Better.HIGHER)
+    if row.lo is None or row.hi is None:
+        return Cell(
+            "better?" if is_better else "worse?", "no interval: it may be noise", Tone.MUTED
+        )
     return Cell("better", tone=Tone.GOOD) if is_better else Cell("worse", tone=Tone.BAD)

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.core.jsonable import from_json
 from harness.core.manifest import MachineFacts
 from harness.core.rundir import write_json
-from harness.loadgen.calibration import Ceiling
+from harness.loadgen.levels import Ceiling
 
 CEILINGS = "ceiling.json"
 

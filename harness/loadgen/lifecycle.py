@@ -37,7 +37,8 @@ LEAD_NS = 20 * NS_PER_MS
 class RunContext:
     """What all runs of one command share. `command` is what the user typed, secrets removed.
 
-    `ceiling_events_s` is what this machine's client can take, where it was calibrated.
+    `deadline_s` bounds the warm-up and the measurement, each by itself. `ceiling_events_s` is what
+    this machine's client can take, where it was calibrated.
     """
 
     tool_version: str
@@ -97,7 +98,7 @@ async def _measure(
     served = facts.served_name or facts.model or engine.spec.model
     link = Link(engine.plan.base_url, served, engine.dialect, context.clock, engine.raise_if_dead)
     context.on_stage("warming up")
-    await warm_up(link, warmup)
+    await warm_up(link, warmup, context.deadline_s)
     async with prepare(link, workload, folder, context.client) as prepared:
         context.on_stage("measuring")
         manifest = replace(manifest, facts=facts, start_ns=context.clock.now_ns() + LEAD_NS)

@@ -25,7 +25,7 @@ from harness.core.workload import Arrival, Request, Workload
 from harness.loadgen.crew import Crew, Shares, assemble, split
 from harness.loadgen.framing import RawCapture, capture_of
 from harness.loadgen.pacing import Due
-from harness.loadgen.pool import Pool
+from harness.loadgen.pool import Pool, require_files
 from harness.loadgen.recorder import Asked, Recorder, RecorderPlan, start_recorder
 from harness.loadgen.wire import Job, Target, parse_target, request_bytes
 
@@ -123,12 +123,14 @@ async def prepare(
         yield Prepared(link, crew, recorder)
 
 
-async def warm_up(link: Link, requests: Sequence[Request]) -> None:
+async def warm_up(link: Link, requests: Sequence[Request], deadline_s: float | None = None) -> None:
     """Send `requests` all at once and wait for their ends, so that nothing is cold afterwards.
 
-    Raises EngineFailed when one of them fails: the engine cannot be measured then.
+    Raises EngineFailed when one of them fails, or has not ended after `deadline_s`: the engine
+    cannot be measured then. Raises UsageError when this machine cannot hold the connections.
     """
-    target = parse_target(link.base_url)
+    require_files(len(requests))
+    target, start_ns = parse_target(link.base_url), link.clock.now_ns()
     captures: list[RawCapture] = []
     over = asyncio.Event()
 
@@ -137,12 +139,21 @@ async def warm_up(link: Link, requests: Sequence[Request]) -> None:
         if len(captures) == len(requests):
             over.set()
 
+    def look() -> None:
+        link.raise_if_dead()
+        if deadline_s is not None and ns_to_s(link.clock.now_ns() - start_ns) > deadline_s:
+            msg = f"a warm-up request had not ended after {deadline_s:g} s; read engine.log"
+            raise EngineFailed(msg)
+
     pool = Pool(target, link.clock.now_ns, deliver)
-    for index, payload in enumerate(_encode(link, target, requests)):
-        pool.send(Job(index, payload))
-    if requests:
-        await _watched(over.wait(), link.raise_if_dead)
-    pool.close()
+    try:
+        for index, payload in enumerate(_encode(link, target, requests)):
+            pool.send(Job(index, payload))
+        if requests:
+            await _watched(over.wait(), look)
+    finally:
+        pool.cancel_all()
+        pool.close()
     for raw in captures:
         _require_answer(link, capture_of(raw))
 

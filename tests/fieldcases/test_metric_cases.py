@@ -47,6 +47,8 @@ STREAMS = [
     Stream("A06", (0, 990), (30, 30), 100, 0, 10, 990, (990,)),
     # inference-perf#364, llmperf#99: several tokens per event.
     Stream("A09", (100, 130, 160), (1, 3, 4), 8, 100, 60 / 7, 160, (30, 30)),
+    # sglang#12064: three tokens each 9 ms are 3 ms a token, and gaps of 9.
+    Stream("A10", (100, 109, 118), (1, 3, 3), 7, 100, 3, 118, (9, 9)),
     # vllm#27485: three events, thirty tokens, no counts in the events.
     Stream("A11", (10, 155, 300), (None,) * 3, 30, 10, 10, 300, (145, 145)),
     # sglang#1005: the time to the first token is no gap.
@@ -187,6 +189,22 @@ def test_c06_c07_a_run_in_which_all_failed_has_a_summary(build: Any, case: str) 
         assert summary.value(metric) is None
     text = json.dumps(to_json(summary), allow_nan=False)
     assert "more than 50 % of the requests failed" in text
+
+
+def test_c08_an_answer_that_is_shorter_than_asked_is_told(build: Any) -> None:
+    """inference-perf#655: 10 of 1024 tokens, closed cleanly, counted as any other."""
+    summary = build.summary([build.record(0, range(10, 110, 10), asked=1024, finish_reason="stop")])
+    check = next(check for check in summary.checks if check.id == "V16")
+    assert check.verdict is CheckVerdict.INVALID
+    assert "OUTPUT_NOT_AS_ASKED" in {caution.code for caution in summary.cautions}
+
+
+def test_c13_a_run_with_one_success_does_not_look_like_any_other(build: Any) -> None:
+    """vllm#26478: one answer of a hundred made a table like that of a good run."""
+    summary = build.summary([build.record(0), *(build.failed(i) for i in range(1, 100))])
+    assert summary.validity is Validity.INVALID
+    assert summary.value("failure_rate") == 0.99
+    assert "REQUESTS_FAILED" in {caution.code for caution in summary.cautions}
 
 
 def test_c11_a_request_that_never_came_back_is_missed(build: Any) -> None:

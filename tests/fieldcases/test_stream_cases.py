@@ -94,6 +94,18 @@ CASES = [
         outcome=Outcome.FAILED,
         error_kind="empty",
     ),
+    *(
+        Case(
+            f"A22 a stream of status {status} is no answer: 200 is (tokenomics#16)",
+            [(1, GOOD)],
+            events=[],
+            output_tokens=None,
+            outcome=Outcome.FAILED,
+            error_kind=f"http_{status}",
+            status=status,
+        )
+        for status in (201, 206)
+    ),
     Case(
         "A05 the trailing usage is no token (vllm#55508)",
         [(900, text("a")), (1000, text("b", "length")), (1200, usage(2)), (1201, DONE)],
@@ -336,6 +348,19 @@ def test_the_case_is_read_right(case: Case) -> None:
     if case.error_kind == "in_stream_error":
         assert answer.error is not None
         assert answer.error.message == "boom"
+
+
+def test_a03_the_first_event_and_the_first_token_are_two_instants() -> None:
+    """tensorzero#4961: there an empty first chunk is the first token; here both are kept."""
+    with_role = decode(
+        [(1, delta(role="assistant", content="")), (200, delta(content="a") + delta("stop") + DONE)]
+    )
+    empty = decode([(1, text("") + text("", "stop") + DONE)])
+
+    assert with_role.first_event_ns == 1 * NS_PER_MS
+    assert with_role.events[0].received_ns == 200 * NS_PER_MS
+    assert empty.first_event_ns == 1 * NS_PER_MS
+    assert empty.events == ()
 
 
 def test_b02_a_stream_cut_at_any_byte_reads_the_same() -> None:

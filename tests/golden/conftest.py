@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -92,19 +91,20 @@ def finished(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Prog
 
 
 @pytest.fixture
-def process_exists() -> Callable[[str], bool]:
-    """Whether a process whose command line holds `text` is alive."""
+def processes_in() -> Callable[..., list[int]]:
+    """The live processes that work in a folder, and have `word` on their command line if given."""
 
-    def look(text: str) -> bool:
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and int(entry.name) != os.getpid():
-                try:
-                    line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                    state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
-                except (OSError, IndexError):
-                    continue
-                if text in line and state != "Z":
-                    return True
-        return False
+    def look(folder: Path, word: str = "") -> list[int]:
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (entry / "cmdline").read_bytes().decode().split("\0")
+                state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
+                is_here = (entry / "cwd").resolve() == folder.resolve()
+            except (OSError, IndexError):  # it has ended meanwhile, or is not ours
+                continue
+            if is_here and state != "Z" and (not word or word in words):
+                found.append(int(entry.name))
+        return found
 
     return look

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from harness.analyzer.reading import read_run
 
 POLL_S = 0.02
 
@@ -125,7 +126,7 @@ def start_long(program: Any) -> tuple[subprocess.Popen[str], Path]:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_is_readable_marked_and_leaves_no_server(
-    program: Any, process_exists: Callable[[str], bool], number: signal.Signals, code: int
+    program: Any, processes_in: Callable[..., list[int]], number: signal.Signals, code: int
 ) -> None:
     process, folder = start_long(program)
 
@@ -139,16 +140,15 @@ def test_an_interrupted_run_is_readable_marked_and_leaves_no_server(
     assert run.manifest.status.value == "interrupted"
     assert (run.manifest.counts.ok, run.manifest.counts.cancelled) == (1, 1)
     assert_accounted(folder)
-    assert not process_exists(str(folder / "steps.jsonl"))
+    assert processes_in(program.folder) == []
 
 
 def test_a_server_that_is_killed_in_the_middle_ends_the_run_with_its_records_kept(
-    program: Any, process_exists: Callable[[str], bool]
+    program: Any, processes_in: Callable[..., list[int]]
 ) -> None:
     process, folder = start_long(program)
-    subprocess.run(
-        ["pkill", "-KILL", "-f", str(Path("job") / folder.name / "steps.jsonl")], check=True
-    )
+    (server,) = processes_in(program.folder, "serve")
+    os.kill(server, signal.SIGKILL)
     _, stderr = process.communicate()
 
     assert process.returncode == 4
@@ -161,7 +161,7 @@ def test_a_server_that_is_killed_in_the_middle_ends_the_run_with_its_records_kep
 
 
 def test_a_harness_that_is_killed_leaves_no_server_and_a_readable_folder(
-    program: Any, process_exists: Callable[[str], bool]
+    program: Any, processes_in: Callable[..., list[int]]
 ) -> None:
     process, folder = start_long(program)
 
@@ -170,8 +170,11 @@ def test_a_harness_that_is_killed_leaves_no_server_and_a_readable_folder(
 
     run = read_run(folder)
     assert run.manifest.status.value == "running"
-    assert len(run.requests) == 1
-    while process_exists(str(Path("job") / folder.name / "steps.jsonl")):
+    # Our processes outlive the harness for a moment: what was in flight may be recorded, or not.
+    ended, *in_flight = [record.outcome.value for record in run.requests]
+    assert ended == "ok"
+    assert in_flight in ([], ["cancelled"], ["failed"])
+    while processes_in(program.folder):
         time.sleep(
             POLL_S
         )  # the server sees its standard input close; the test's time-out is its limit

@@ -111,7 +111,7 @@ def test_v11_looks_at_when_requests_were_sent_not_at_when_they_were_due(build: A
     due_ms = poisson_ms(200)
     records = arrivals(build, due_ms)
     held = [
-        replace(r, sent_ns=max(r.sent_ns, -(-r.sent_ns // 10**9) * 10**9), events_ns=(), closed_ns=None)
+        replace(r, sent_ns=max(r.sent_ns, -(-r.sent_ns // 10**9) * 10**9), events_ns=(), events_tokens=(), closed_ns=None)
         for r in records
     ]  # fmt: skip
     assert check(build.summary(records, load=POISSON), "V11").verdict is PASS
@@ -119,7 +119,7 @@ def test_v11_looks_at_when_requests_were_sent_not_at_when_they_were_due(build: A
 
 
 @pytest.mark.parametrize(
-    ("blend", "expected"), [(0.0, PASS), (0.27, PASS), (0.33, WARN), (0.40, WARN), (0.5, INVALID)]
+    ("blend", "expected"), [(0.0, PASS), (0.07, PASS), (0.08, WARN), (0.11, WARN), (0.13, INVALID)]
 )
 def test_v11_gaps_that_are_too_even_are_no_poisson_process(
     build: Any, blend: float, expected: CheckVerdict
@@ -133,7 +133,8 @@ def test_v11_gaps_that_are_too_even_are_no_poisson_process(
 
 
 @pytest.mark.parametrize(
-    ("jitter_ms", "expected"), [(0.9, PASS), (4.9, PASS), (5.1, WARN), (19.9, WARN), (20.1, INVALID)]
+    ("jitter_ms", "expected"),
+    [(0.9, PASS), (4.9, PASS), (5.1, WARN), (19.9, WARN), (20.1, INVALID)],
 )
 def test_v11_other_arrivals_are_held_against_their_due_instants(
     build: Any, jitter_ms: float, expected: CheckVerdict
@@ -193,7 +194,7 @@ def test_v13_long_answers_alone_are_no_saturation(build: Any) -> None:
     """Many are still in flight when the last one is due, but their number has settled."""
     records = arrivals(build, [100.0 * i for i in range(400)], e2e_ms=10_000)
     found = check(build.summary(records, load=CONSTANT), "V13")
-    assert found.value == "75.2% completed, 100.0 then 100.0 in flight"
+    assert found.value == "74.9% completed, 100.0 then 100.0 in flight"
     assert found.verdict is PASS
 
 

@@ -36,7 +36,9 @@ records = st.lists(st.tuples(instants, st.none() | st.integers(0, 2)), max_size=
         due_ns=instants,
         sent_ns=instants,
         first_byte_ns=st.none() | instants,
-        events_ns=st.sampled_from([tuple(e for e, _ in events), tuple(sorted(e for e, _ in events))]),
+        events_ns=st.sampled_from(
+            [tuple(e for e, _ in events), tuple(sorted(e for e, _ in events))]
+        ),
         events_tokens=st.sampled_from([tuple(t for _, t in events), (1,) * len(events)]),
         closed_ns=st.none() | instants,
         prompt_tokens_asked=st.just(3),
@@ -201,13 +203,11 @@ def test_what_is_said_of_answers_is_the_sum_over_records(several: list[RequestRe
 def test_reads_are_grouped_by_request_and_instant(several: list[RequestRecord]) -> None:
     reads: Counter[tuple[int, int]] = Counter()
     for place, record in enumerate(several):
-        before = None
-        for at, (received, tokens) in enumerate(
-            zip(record.events_ns, record.events_tokens, strict=True)
-        ):
-            key = at if received != before else key
-            before = received
-            reads[place, key] += 1 if tokens is None else tokens
+        read, before_ns = 0, None
+        for received_ns, tokens in zip(record.events_ns, record.events_tokens, strict=True):
+            read += received_ns != before_ns
+            before_ns = received_ns
+            reads[place, read] += 1 if tokens is None else tokens
     expected = sum(tokens > 1 for tokens in reads.values()) / len(reads) if reads else 0.0
     assert answer_checks.coalesced_share(columns_of(several)) == pytest.approx(expected)
 

@@ -66,12 +66,23 @@ def test_a_ratio_carries_its_whole_phrase() -> None:
 def test_a_higher_latency_reads_as_worse_and_a_higher_rate_as_better() -> None:
     table = comparison_table(
         compared(
-            Comparison("output_tok_s", 10, 20, 2.0, None, None),
-            Comparison("ttft_s_p50", 1, 2, 2.0, None, None),
-            Comparison("output_tokens", 1, 2, 2.0, None, None),
+            Comparison("output_tok_s", 10, 20, 2.0, 1.8, 2.2),
+            Comparison("ttft_s_p50", 1, 2, 2.0, 1.8, 2.2),
+            Comparison("output_tokens", 1, 2, 2.0, 1.8, 2.2),
+            runs=3,
         )
     )
     assert [row[-1].text for row in table.rows] == ["better", "worse", ""]
+
+
+def test_without_an_interval_better_and_worse_are_questions() -> None:
+    table = comparison_table(
+        compared(
+            Comparison("output_tok_s", 10, 20, 2.0, None, None),
+            Comparison("ttft_s_p50", 1, 2, 2.0, None, None),
+        )
+    )
+    assert [row[-1].text for row in table.rows] == ["better?", "worse?"]
 
 
 def test_an_interval_that_contains_one_reads_as_unclear() -> None:

@@ -16,23 +16,20 @@ from engines.paced_server import PacedProcess
 from harness.core.clock import MonotonicClock
 from harness.core.record import Outcome
 from harness.core.units import NS_PER_MS, NS_PER_S
-from harness.loadgen.calibration import (
+from harness.loadgen.calibration import Limits, Truth, calibrate, workloads
+from harness.loadgen.levels import (
     FIRST_STREAMS,
     TRIES,
     Errors,
     Lateness,
     Level,
     LevelVerdict,
-    Limits,
     Pace,
-    Truth,
-    calibrate,
     ceiling_of,
     judge,
     next_streams,
     note,
     percentile,
-    workloads,
 )
 from harness.loadgen.session import Link
 
@@ -177,7 +174,8 @@ def test_percentiles_are_values() -> None:
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_few_streams_against_the_real_server(tmp_path: Path, workers: int) -> None:
     pace = Pace(ttft_ns=20 * MS, gap_ns=5 * MS, tokens=5, sending_ns=300 * MS)
-    clock, seen = MonotonicClock(), []
+    clock = MonotonicClock()
+    seen: list[Level] = []
 
     async def main() -> tuple[Level, ...]:
         timetable = Timetable(pace.ttft_ns, pace.gap_ns)

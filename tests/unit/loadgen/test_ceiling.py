@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from harness.core.manifest import MachineFacts
-from harness.loadgen.calibration import Ceiling
 from harness.loadgen.ceiling import CEILINGS, KeptCeiling, Place, find_ceiling, keep_ceiling
+from harness.loadgen.levels import Ceiling
 
 PLACE = Place(MachineFacts("AMD EPYC", 2, 8, (), "Linux 6", "3.11.7"), "0.1.0", 1)
 CEILING = Ceiling(90_000.0, 1400.0, 500_000, 1024, "client late")
