@@ -95,6 +95,10 @@ def check_headroom(frame: RunFrame) -> Check:
     rate = len(frame.records.events_ns) / makespan
     value = f"{rate:,.0f} events/s, {rate / ceiling:.1%} of the client's {ceiling:,.0f}"
     verdict = graded(-ceiling / rate, -HEADROOM_WARN, -HEADROOM_INVALID)
+    if client is not None and client.ceiling_is_lower_bound:
+        value += " or more"
+        if verdict is not CheckVerdict.PASS:  # there may be headroom all the same
+            verdict = CheckVerdict.SKIPPED
     return Check("V09", title, value, limit, verdict)
 
 

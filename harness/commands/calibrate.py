@@ -21,7 +21,7 @@ from harness.gate import formatting
 from harness.loadgen.calibration import Limits, Truth, calibrate
 from harness.loadgen.ceiling import KeptCeiling, Place, keep_ceiling
 from harness.loadgen.interruption import Interruption
-from harness.loadgen.levels import Ceiling, Lateness, Level, LevelVerdict, Pace, ceiling_of
+from harness.loadgen.levels import Ceiling, Lateness, Level, Pace, ceiling_of
 from harness.loadgen.machine import machine_facts
 from harness.loadgen.session import Link
 
@@ -140,8 +140,7 @@ def _said(ceiling: Ceiling, workers: int) -> str:
     events, requests = formatting.count(ceiling.events_s), formatting.count(ceiling.requests_s)
     lag = _time(ceiling.send_lag_ns_p99)
     plural = "worker" if workers == 1 else "workers"
-    is_client = ceiling.limit == LevelVerdict.CLIENT_LATE
-    bound = "" if is_client else f"; a lower bound, as what ended it was: {ceiling.limit}"
+    bound = f"; a lower bound ({ceiling.limit})" if ceiling.is_lower_bound else ""
     return (
         f"client ceiling, {workers} {plural}: {events} events/s and {requests} requests/s, "
         f"send lag p99 {lag}{bound}"

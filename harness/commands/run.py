@@ -122,7 +122,7 @@ async def _measure_all(
                 on_progress=_show(progress),
                 deadline_s=plan.deadline_s,
                 client=ClientOptions(workers=workers, saves_text=plan.saves_text),
-                ceiling_events_s=None if kept is None else kept.ceiling.events_s,
+                ceiling=None if kept is None else kept.ceiling,
             )
             try:
                 manifest = await run_engine(engine, workload, warmup, folder, context)

@@ -91,7 +91,8 @@ class ClientFacts:
     `cpu_share_max`: the busiest process's CPU time over wall time. `blocked_share_max`: the share
     of time by which 10 ms heartbeats of its loop came more than 5 ms late. `reads` of sockets.
     `cpu_s` is of the sending processes, `recorder_cpu_s` of decoding and recording.
-    `ceiling_events_s`: how many events a second this machine's client can take, where calibrated.
+    `ceiling_events_s`: how many events a second this machine's client can take, where calibrated;
+    at least so many when `ceiling_is_lower_bound`.
     """
 
     workers: int
@@ -101,6 +102,7 @@ class ClientFacts:
     cpu_s: float
     recorder_cpu_s: float
     ceiling_events_s: float | None = None
+    ceiling_is_lower_bound: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,7 @@ async def try_level(truths: Sequence[Truth], streams: int, pace: Pace, folder: P
         for record in _records(place):
             note(errors, record, pace)
     server = _worst([await truth.lateness() for truth in truths])
+    cpu_share = max(m.client.cpu_share_max if m.client else 0.0 for m in measured)
     steady_s = ns_to_s(pace.sending_ns - pace.answer_ns)
     return Level(
         streams=streams,
@@ -110,9 +111,9 @@ async def try_level(truths: Sequence[Truth], streams: int, pace: Pace, folder: P
         ttft_error_ns_p99=percentile(errors.ttft_ns or [0], 99),
         gap_error_ns_p99=percentile(errors.gap_ns or [0], 99),
         send_lag_ns_p99=percentile(errors.lag_ns or [0], 99),
-        client_cpu_share=max(m.client.cpu_share_max if m.client else 0.0 for m in measured),
+        client_cpu_share=cpu_share,
         server=server,
-        verdict=judge(errors, server),
+        verdict=judge(errors, server, cpu_share),
     )
 
 

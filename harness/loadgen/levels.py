@@ -17,15 +17,17 @@ FIRST_STREAMS = 64
 MOST_STREAMS = 16384
 TTFT_ERROR_NS = 1 * NS_PER_MS  # at the median
 GAP_ERROR_NS = 3 * NS_PER_MS  # at p99
+BUSY_SHARE = 0.5
 TRIES = 2  # another program may disturb a level once; it cannot make one look better than it is
 
 
 class LevelVerdict(StrEnum):
-    """What a level shows of the client; `unknown` when the server was too late to tell."""
+    """What a level shows of the client; a late server, or a client kept waiting, show nothing."""
 
     CLEAN = "clean"
     CLIENT_LATE = "client late"
-    UNKNOWN = "server late"
+    SERVER_LATE = "server late"
+    DISTURBED = "machine busy"
     FAILED = "requests failed"
 
 
@@ -94,9 +96,18 @@ class Ceiling:
     streams: int
     limit: str
 
+    @property
+    def is_lower_bound(self) -> bool:
+        """True when it was not the client that made the next level wrong."""
+        return self.limit != LevelVerdict.CLIENT_LATE
 
-def judge(errors: Errors, server: Lateness) -> LevelVerdict:
-    """Whether the client's stamps are right; a server later than what is allowed proves nothing."""
+
+def judge(errors: Errors, server: Lateness, client_cpu_share: float) -> LevelVerdict:
+    """Whether the client's stamps are right, and if not, whether that is the client's own limit.
+
+    A server later than what is allowed proves nothing. Nor does a client that was late with half of
+    its processor time unused: it waited for a processor that another program had.
+    """
     if errors.broken or not errors.ttft_ns or not errors.gap_ns:
         return LevelVerdict.FAILED
     ttft_ns, gap_ns = percentile(errors.ttft_ns, 50), percentile(errors.gap_ns, 99)
@@ -104,8 +115,9 @@ def judge(errors: Errors, server: Lateness) -> LevelVerdict:
         return LevelVerdict.CLEAN
     first_ns = (server.token_ns_p50 or 0) + (server.arrival_ns_p50 or 0)
     if first_ns > TTFT_ERROR_NS or (server.token_ns_p99 or 0) > GAP_ERROR_NS:
-        return LevelVerdict.UNKNOWN
-    return LevelVerdict.CLIENT_LATE
+        return LevelVerdict.SERVER_LATE
+    is_busy = client_cpu_share >= BUSY_SHARE
+    return LevelVerdict.CLIENT_LATE if is_busy else LevelVerdict.DISTURBED
 
 
 def next_streams(levels: Sequence[Level], first: int = FIRST_STREAMS) -> int | None:

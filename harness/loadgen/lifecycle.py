@@ -18,6 +18,7 @@ from harness.core.manifest import MachineFacts, RunManifest, RunStatus, workload
 from harness.core.rundir import MANIFEST, write_json
 from harness.core.units import NS_PER_MS
 from harness.core.workload import Request, Workload
+from harness.loadgen.levels import Ceiling
 from harness.loadgen.session import (
     DEFAULT_OPTIONS,
     ClientOptions,
@@ -37,8 +38,8 @@ LEAD_NS = 20 * NS_PER_MS
 class RunContext:
     """What all runs of one command share. `command` is what the user typed, secrets removed.
 
-    `deadline_s` bounds the warm-up and the measurement, each by itself. `ceiling_events_s` is what
-    this machine's client can take, where it was calibrated.
+    `deadline_s` bounds the warm-up and the measurement, each by itself. `ceiling` is what this
+    machine's client can take, where it was calibrated.
     """
 
     tool_version: str
@@ -49,7 +50,7 @@ class RunContext:
     on_progress: Callable[[Progress], None]
     deadline_s: float | None = None
     client: ClientOptions = DEFAULT_OPTIONS
-    ceiling_events_s: float | None = None
+    ceiling: Ceiling | None = None
 
 
 async def run_engine(
@@ -106,8 +107,12 @@ async def _measure(
         measured = await measure(
             prepared, manifest.start_ns, context.on_progress, context.deadline_s
         )
-    if measured.client is not None:
-        client = replace(measured.client, ceiling_events_s=context.ceiling_events_s)
+    if measured.client is not None and context.ceiling is not None:
+        client = replace(
+            measured.client,
+            ceiling_events_s=context.ceiling.events_s,
+            ceiling_is_lower_bound=context.ceiling.is_lower_bound,
+        )
         measured = replace(measured, client=client)
     return measured, manifest
 

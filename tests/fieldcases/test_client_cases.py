@@ -166,6 +166,18 @@ def test_d09_a_run_says_how_near_to_the_clients_ceiling_it_was(
 
 
 @pytest.mark.parametrize(
+    ("events_s", "expected"), [(1000.0, CheckVerdict.PASS), (24.0, CheckVerdict.SKIPPED)]
+)
+def test_d09_a_ceiling_that_is_only_a_lower_bound_accuses_nobody(
+    build: Any, events_s: float, expected: CheckVerdict
+) -> None:
+    records = [build.record(i, (i * 100 + 50, i * 100 + 100)) for i in range(16)]  # 20 events/s
+    facts = client(ceiling_events_s=events_s, ceiling_is_lower_bound=True)
+
+    assert verdict_of(build.summary(records, client=facts), "V09") is expected
+
+
+@pytest.mark.parametrize(
     ("share", "expected"),
     [(0.5, CheckVerdict.PASS), (0.81, CheckVerdict.WARN), (0.91, CheckVerdict.INVALID)],
 )

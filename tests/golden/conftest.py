@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -81,11 +82,15 @@ def program(tmp_path: Path, tiny_model: Path) -> Program:
 def finished(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Program:
     """A program whose folder `job` holds a finished run of static and continuous batching."""
     made = Program(tmp_path_factory.mktemp("finished"), tiny_model)
-    result = made.run_tiny(
-        "--policy", "static,continuous", "--repeat-mix", "3", "--seed", "5",
-        "--baseline", "inhouse-static", out="job",
-    )  # fmt: skip
-    assert measured(result), result.stderr
+    for _ in range(5):  # a busy machine can make so short a run INVALID: such a run is repeated
+        result = made.run_tiny(
+            "--policy", "static,continuous", "--repeat-mix", "3", "--seed", "5",
+            "--baseline", "inhouse-static", out="job",
+        )  # fmt: skip
+        assert measured(result), result.stderr
+        if result.returncode == 0:
+            break
+        shutil.rmtree(made.folder / "job")
     (made.folder / "stdout.txt").write_text(result.stdout)
     return made
 

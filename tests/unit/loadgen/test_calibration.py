@@ -35,7 +35,7 @@ from harness.loadgen.session import Link
 
 MS = NS_PER_MS
 ON_TIME = Lateness(0, 0, 0)
-CLEAN, CLIENT, SERVER = LevelVerdict.CLEAN, LevelVerdict.CLIENT_LATE, LevelVerdict.UNKNOWN
+CLEAN, CLIENT, SERVER = LevelVerdict.CLEAN, LevelVerdict.CLIENT_LATE, LevelVerdict.SERVER_LATE
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,29 @@ def test_a_late_client_is_told_from_a_late_server(
 ) -> None:
     errors = Errors([round(ttft_ms * MS)] * 9, [round(gap_ms * MS)] * 9, [0] * 9)
 
-    assert judge(errors, server) is expected
+    assert judge(errors, server, client_cpu_share=0.9) is expected
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [(0.14, LevelVerdict.DISTURBED), (0.49, LevelVerdict.DISTURBED), (0.5, CLIENT)],
+)
+def test_a_client_that_was_late_with_time_to_spare_was_kept_from_the_processor(
+    share: float, expected: LevelVerdict
+) -> None:
+    assert judge(Errors([9 * MS], [9 * MS], [0]), ON_TIME, share) is expected
+
+
+def test_a_ceiling_that_the_client_did_not_set_is_a_lower_bound() -> None:
+    for verdict in LevelVerdict:
+        found = ceiling_of([level(64, CLEAN), level(128, verdict)])
+        assert found is not None
+        assert found.is_lower_bound is (verdict is not CLIENT)
 
 
 def test_a_level_with_a_failed_request_or_without_any_proves_nothing() -> None:
-    assert judge(Errors([0], [0], [0], broken=1), ON_TIME) is LevelVerdict.FAILED
-    assert judge(Errors(), ON_TIME) is LevelVerdict.FAILED
+    assert judge(Errors([0], [0], [0], broken=1), ON_TIME, 0.1) is LevelVerdict.FAILED
+    assert judge(Errors(), ON_TIME, 0.1) is LevelVerdict.FAILED
 
 
 def level(streams: int, verdict: LevelVerdict) -> Level:
