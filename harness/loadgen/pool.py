@@ -65,6 +65,11 @@ class Pool:
         else:
             self._send_afresh(job)
 
+    def refuse_endless(self) -> None:
+        """Fail the jobs whose answer has grown beyond any bound; asked now and then."""
+        for connection in list(self._busy):
+            connection.refuse_endless()
+
     def cancel_all(self) -> None:
         """Give up all jobs; each is delivered as cancelled."""
         now_ns = self._now_ns()

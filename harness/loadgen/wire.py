@@ -18,6 +18,8 @@ from harness.loadgen.framing import EMPTY_LINE, RawCapture, ResponseEnd
 
 # A response beyond this is not an answer; it fails alone, before it takes the memory of the others.
 MOST_RESPONSE_BYTES = 64 * 2**20
+# One read brings 256 KiB at most, so a response of fewer reads cannot be beyond the bound.
+FEWEST_READS_OF_ENDLESS = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +81,26 @@ class Connection(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_bytes", "_end", "_fed", "_is_chunked", "_now_ns", "_on_end", "_on_idle_lost", "_reads",
-        "_stamps", "detail", "ended_ns", "ending", "is_open", "is_used", "job", "transport",
-    )  # fmt: skip
+        "_add_read",
+        "_add_stamp",
+        "_bytes",
+        "_counted",
+        "_end",
+        "_fed",
+        "_is_chunked",
+        "_now_ns",
+        "_on_end",
+        "_on_idle_lost",
+        "_reads",
+        "_stamps",
+        "detail",
+        "ended_ns",
+        "ending",
+        "is_open",
+        "is_used",
+        "job",
+        "transport",
+    )
 
     def __init__(
         self,
@@ -101,9 +120,12 @@ class Connection(asyncio.Protocol):
         """Stamp the instant and write the request of `job`."""
         self._stamps: list[int] = []
         self._reads: list[bytes] = []
+        self._add_stamp = self._stamps.append
+        self._add_read = self._reads.append
         self._end = ResponseEnd()
         self._is_chunked = False
         self._fed = 0
+        self._counted = 0
         self._bytes = 0
         self.ending = Ending.NOT_ENDED
         self.detail = ""
@@ -122,12 +144,10 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Stamp the read before anything else, keep it, and see whether it can be the last."""
-        self._stamps.append(self._now_ns())
-        self._reads.append(data)
-        self._bytes += len(data)
+        self._add_stamp(self._now_ns())
+        self._add_read(data)
         # A read of less than an empty line may be the end of one that began in the read before.
-        cannot_be_last = data[-4:] != EMPTY_LINE and len(data) > 3
-        if self._is_chunked and cannot_be_last and self._bytes < MOST_RESPONSE_BYTES:
+        if self._is_chunked and not data.endswith(EMPTY_LINE) and len(data) > 3:
             return
         self._advance()
 
@@ -160,6 +180,15 @@ class Connection(asyncio.Protocol):
         """Reads of the exchange in progress."""
         return len(self._reads) if self.job is not None else 0
 
+    def refuse_endless(self) -> None:
+        """Fail the exchange in progress when more came back than any answer has."""
+        if self.job is None or len(self._reads) < FEWEST_READS_OF_ENDLESS:
+            return
+        self._bytes += sum(map(len, self._reads[self._counted :]))
+        self._counted = len(self._reads)
+        if self._bytes >= MOST_RESPONSE_BYTES:
+            self._finish(Ending.TOO_LARGE, f"more than {MOST_RESPONSE_BYTES} bytes")
+
     @property
     def was_closed_unanswered(self) -> bool:
         """True when the server closed a connection it had kept open, before any byte came back."""
@@ -173,9 +202,7 @@ class Connection(asyncio.Protocol):
         )  # fmt: skip
 
     def _advance(self) -> None:
-        if self._bytes >= MOST_RESPONSE_BYTES:
-            self._finish(Ending.TOO_LARGE, f"more than {MOST_RESPONSE_BYTES} bytes")
-        elif self._feed():
+        if self._feed():
             self._is_chunked = self._end.is_chunked and self._end.is_head_complete
 
     def _feed(self) -> bool:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import gc
 import signal
+from collections import deque
 from dataclasses import dataclass
 from multiprocessing.connection import Connection as Door
 from pathlib import Path
@@ -29,6 +30,9 @@ from harness.loadgen.spool import SpoolWriter
 from harness.loadgen.wire import Job, Target
 
 PROGRESS_EVERY_S = 0.25
+# When many answers end at once the next requests go first; what was read is written in between.
+SPOOL_AFTER_S = 0.001
+SPOOLED_TOGETHER = 8
 HEARTBEAT_S = 0.010
 # A heartbeat that comes later than this after its time found the loop blocked (statistics: V08).
 HEARTBEAT_GRACE_NS = 5 * NS_PER_MS
@@ -117,6 +121,7 @@ class _Worker:
         self._door = door
         self._clock = clock
         self._spool = SpoolWriter(plan.spool)
+        self._unspooled: deque[RawCapture] = deque()
         self._pool = Pool(plan.target, clock.now_ns, self._deliver)
         self._payloads = dict(zip((d.index for d in plan.dues), plan.payloads, strict=True))
         self._sent = 0
@@ -152,6 +157,7 @@ class _Worker:
         await self._over.wait()
         for task in tasks:
             task.cancel()
+        self._spool_some(len(self._unspooled))
         exertion = Exertion(self._clock.now_ns() - start_ns, cpu_ns() - used_ns, self._blocked_ns)
         self._pacer.stop()
         self._pool.close()
@@ -176,16 +182,28 @@ class _Worker:
 
     def _send(self, index: int) -> None:
         self._sent += 1
-        self._pool.send(Job(index, self._payloads[index]))
+        self._pool.send(Job(index, self._payloads.pop(index)))
 
     def _deliver(self, capture: RawCapture) -> None:
-        self._spool.append(capture)
+        if not self._unspooled:
+            asyncio.get_running_loop().call_later(SPOOL_AFTER_S, self._spool_later)
+        self._unspooled.append(capture)
         self._ended += 1
         self._reads += len(capture.reads)
         self._broken += capture.ending is not Ending.COMPLETE
         self._pacer.note_end()
         if self._pacer.is_done and not self._pool.in_flight:
             self._over.set()
+
+    def _spool_later(self) -> None:
+        """Write a few captures, and the next a little later: many may have ended at once."""
+        self._spool_some(max(SPOOLED_TOGETHER, len(self._unspooled) // 16))
+        if self._unspooled:
+            asyncio.get_running_loop().call_later(SPOOL_AFTER_S, self._spool_later)
+
+    def _spool_some(self, count: int) -> None:
+        for _ in range(min(count, len(self._unspooled))):
+            self._spool.append(self._unspooled.popleft())
 
     def _listen(self, started: asyncio.Future[int | None]) -> None:
         try:
@@ -218,6 +236,7 @@ class _Worker:
         while True:
             await asyncio.sleep(PROGRESS_EVERY_S)
             self._say(self._tally())
+            self._pool.refuse_endless()
 
     async def _beat(self) -> None:
         due_ns = self._clock.now_ns()
