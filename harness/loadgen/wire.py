@@ -202,7 +202,8 @@ class Connection(asyncio.Protocol):
         )  # fmt: skip
 
     def _advance(self) -> None:
-        if self._feed():
+        self.refuse_endless()
+        if self.job is not None and self._feed():
             self._is_chunked = self._end.is_chunked and self._end.is_head_complete
 
     def _feed(self) -> bool:
