@@ -7,7 +7,7 @@ death of its writer is never read.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -19,23 +19,25 @@ _READ_BYTES = 4 * 2**20
 
 
 class SpoolWriter:
-    """Appends captures to a new file, each with one write."""
+    """Appends captures to a new file."""
 
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._encoder = msgspec.msgpack.Encoder()
-        self._buffer = bytearray(_LENGTH_BYTES)
 
-    def append(self, capture: RawCapture) -> None:
-        """Write `capture` as one frame; it is the system's from then on."""
-        buffer = self._buffer
-        self._encoder.encode_into(capture, buffer, _LENGTH_BYTES)
-        buffer[:_LENGTH_BYTES] = (len(buffer) - _LENGTH_BYTES).to_bytes(_LENGTH_BYTES, "little")
-        view = memoryview(buffer)
-        written = 0
-        while written < len(buffer):
-            written += os.write(self._fd, view[written:])
-        view.release()
+    def extend(self, captures: Iterable[RawCapture]) -> None:
+        """Write `captures`, a frame each, with one write; they are the system's from then on."""
+        buffer = bytearray()
+        for capture in captures:
+            start = len(buffer)
+            buffer += bytes(_LENGTH_BYTES)
+            self._encoder.encode_into(capture, buffer, -1)
+            length = len(buffer) - start - _LENGTH_BYTES
+            buffer[start : start + _LENGTH_BYTES] = length.to_bytes(_LENGTH_BYTES, "little")
+        with memoryview(buffer) as view:
+            written = 0
+            while written < len(buffer):
+                written += os.write(self._fd, view[written:])
 
     def close(self) -> None:
         """Close the file."""

@@ -202,8 +202,8 @@ class _Worker:
             asyncio.get_running_loop().call_later(SPOOL_AFTER_S, self._spool_later)
 
     def _spool_some(self, count: int) -> None:
-        for _ in range(min(count, len(self._unspooled))):
-            self._spool.append(self._unspooled.popleft())
+        count = min(count, len(self._unspooled))
+        self._spool.extend([self._unspooled.popleft() for _ in range(count)])
 
     def _listen(self, started: asyncio.Future[int | None]) -> None:
         try:
