@@ -12,7 +12,7 @@ import itertools
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -42,7 +42,7 @@ _QUANTISATION = re.compile(r"[.-](I?Q\d\w*|F16|BF16|F32)$", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """How the engine runs. None: no window, the default size of KV cache, all cores.
+    """How the engine runs. None: no window, the default KV cache, all cores, a GPU if there is one.
 
     By default the KV cache has room for as many tokens as `slots` times the model's context, within
     1 GiB.
@@ -56,7 +56,7 @@ class EngineOptions:
     pad_prompts: bool = True
     dtype: str = "bfloat16"
     threads: int | None = None
-    device: str = "cpu"
+    device: str | None = "cpu"
     version: str = ""
 
 
@@ -152,6 +152,8 @@ def build_engine(
     Raises ModelFileError when the model cannot be read, and UsageError when an option is wrong.
     """
     policy = _policy(options)
+    if options.device is None:
+        options = replace(options, device="cuda" if torch.cuda.is_available() else "cpu")
     dtype, device = _dtype_and_device(options)
     torch.set_num_threads(_threads(options))
     config, weights = load_weights(model_path, dtype)
@@ -191,7 +193,7 @@ def _dtype_and_device(options: EngineOptions) -> tuple[torch.dtype, torch.device
     if options.device == "cuda" and not torch.cuda.is_available():
         msg = "device 'cuda' was asked for, but torch finds no CUDA device; use cpu"
         raise UsageError(msg)
-    return DTYPES[options.dtype], torch.device(options.device)
+    return DTYPES[options.dtype], torch.device(options.device or "cpu")
 
 
 def _threads(options: EngineOptions) -> int:

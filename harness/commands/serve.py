@@ -38,7 +38,7 @@ def serve(flags: ServeFlags, version: str) -> ExitCode:
         dtype=flags.dtype,
         threads=flags.threads,
         kv_tokens=flags.kv_tokens,
-        device=flags.device or "cpu",
+        device=flags.device,
         version=version,
     )
     with nullcontext() if flags.step_log is None else open_lines(flags.step_log) as step_log:

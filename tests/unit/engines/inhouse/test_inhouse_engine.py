@@ -4,7 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Coroutine
-from io import StringIO
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -132,13 +132,16 @@ def test_closing_the_iterator_frees_the_slot_and_forgets_the_prompt(tiny: Any, p
     engine = engine_of(gate, policy, window_ms=1)
 
     async def use(engine: InhouseEngine) -> None:
-        tokens: Any = engine.generate(GenerationRequest((1, 2, 3), 50, ignore_eos=True))
+        tokens: Any = engine.generate(GenerationRequest((1, 2, 3), 90, ignore_eos=True))
         await anext(tokens)
-        assert engine.gauges()["requests_running"] == 1
+        gate.is_open.clear()
+        taken = len(gate.plans)
         await tokens.aclose()
+        gate.is_open.set()
         await until(lambda: engine.gauges()["kv_blocks_used"] == 0)
         assert engine.gauges()["requests_running"] == 0
         assert gate.sequence_ids == ()
+        assert len(gate.plans) <= taken + 1
         assert len(await answer(engine, (1, 2), 3)) == 3
 
     run(engine, use)
@@ -226,7 +229,7 @@ def test_the_largest_request_that_fits_is_served(tiny: Any) -> None:
 
 
 def test_steps_are_logged_and_add_up_to_the_totals(tiny: Any) -> None:
-    file = StringIO()
+    file = BytesIO()
     engine = engine_of(tiny.runner(), "static", window_ms=1, log=LineWriter(file))
 
     async def use(engine: InhouseEngine) -> None:
