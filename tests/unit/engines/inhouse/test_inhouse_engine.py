@@ -132,7 +132,7 @@ def test_closing_the_iterator_frees_the_slot_and_forgets_the_prompt(tiny: Any, p
     engine = engine_of(gate, policy, window_ms=1)
 
     async def use(engine: InhouseEngine) -> None:
-        tokens: Any = engine.generate(GenerationRequest((1, 2, 3), 90, ignore_eos=True))
+        tokens: Any = engine.generate(GenerationRequest((1, 2, 3), 50, ignore_eos=True))
         await anext(tokens)
         gate.is_open.clear()
         taken = len(gate.plans)
