@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from engines.inhouse.runner import StepOutput
 from engines.scheduling.scheduler import Scheduler
 from engines.scheduling.step import StepPlan
-from harness.core.record import StepRecord
 from harness.core.units import ns_to_s
 
 
@@ -46,26 +45,3 @@ def gauges(totals: Totals, scheduler: Scheduler) -> Mapping[str, float]:
         "prefill_seconds_total": ns_to_s(totals.prefill_ns),
         "decode_seconds_total": ns_to_s(totals.decode_ns),
     }
-
-
-def step_record(
-    plan: StepPlan, output: StepOutput, started_ns: int, duration_ns: int
-) -> StepRecord:
-    """The line of the step log for an executed step."""
-    return StepRecord(
-        index=plan.index,
-        started_ns=started_ns,
-        duration_ns=duration_ns,
-        slots=plan.slots,
-        running=plan.running,
-        padded=plan.padded,
-        waiting=plan.waiting,
-        kv_blocks_used=plan.kv_blocks_used,
-        kv_blocks_total=plan.kv_blocks_total,
-        prefill_sequences=len(plan.prefills),
-        prefill_tokens=plan.prefill_tokens,
-        prefill_padding_tokens=plan.prefill_padding_tokens,
-        decode_tokens=plan.running - len(plan.prefills),
-        prefill_ns=output.prefill_ns,
-        decode_ns=output.decode_ns,
-    )

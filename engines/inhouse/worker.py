@@ -12,12 +12,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from engines.inhouse.accounting import Totals, gauges, step_record
+from engines.inhouse.accounting import Totals, gauges
 from engines.inhouse.runner import Runner, StepOutput
 from engines.scheduling.scheduler import Scheduler
 from engines.scheduling.sequence import Sequence
 from engines.scheduling.step import StepPlan
 from engines.serving.generation import GeneratedToken, GenerationRequest
+from engines.step_log import StepTimes, step_record
 from harness.core.clock import Clock
 from harness.core.rundir import LineWriter
 from harness.core.units import NS_PER_S
@@ -148,7 +149,8 @@ class Worker:
         self._totals.add(plan, output)
         self._gauges = gauges(self._totals, self._scheduler)
         if self._step_log is not None:
-            self._step_log.append(step_record(plan, output, started_ns, duration_ns))
+            times = StepTimes(started_ns, duration_ns, output.prefill_ns, output.decode_ns)
+            self._step_log.append(step_record(plan, times))
 
     def _forget(self, ended: tuple[int, ...]) -> None:
         """Drop the tokens of what is over, once it is no longer computed as padding either."""

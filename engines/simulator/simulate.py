@@ -11,6 +11,7 @@ from engines.scheduling.scheduler import Limits, Scheduler
 from engines.scheduling.sequence import Sequence
 from engines.scheduling.step import StepPlan, StepResult
 from engines.simulator.cost_model import CostModel
+from engines.step_log import StepTimes, step_record
 from harness.core.record import StepRecord
 
 
@@ -96,33 +97,14 @@ def simulate(
         if window_ns is not None and now_ns + step_ns > window_ns:
             now_ns = window_ns
             break
-        steps.append(step_record(plan, now_ns, step_ns, cost_model.prefill_ns(plan)))
+        prefill_ns = cost_model.prefill_ns(plan)
+        times = StepTimes(now_ns, step_ns, prefill_ns, step_ns - prefill_ns)
+        steps.append(step_record(plan, times))
         now_ns += step_ns
         run.note_produced(plan, now_ns)
         for sequence_id in run.scheduler.commit(plan, StepResult()):
             run.traces[sequence_id].completed_ns = now_ns
     return Simulation(tuple(run.traces), tuple(steps), now_ns)
-
-
-def step_record(plan: StepPlan, started_ns: int, duration_ns: int, prefill_ns: int) -> StepRecord:
-    """The log line of an executed `plan`: what it held, when it ran, how long each part took."""
-    return StepRecord(
-        index=plan.index,
-        started_ns=started_ns,
-        duration_ns=duration_ns,
-        slots=plan.slots,
-        running=plan.running,
-        padded=plan.padded,
-        waiting=plan.waiting,
-        kv_blocks_used=plan.kv_blocks_used,
-        kv_blocks_total=plan.kv_blocks_total,
-        prefill_sequences=len(plan.prefills),
-        prefill_tokens=plan.prefill_tokens,
-        prefill_padding_tokens=plan.prefill_padding_tokens,
-        decode_tokens=plan.running - len(plan.prefills),
-        prefill_ns=prefill_ns,
-        decode_ns=duration_ns - prefill_ns,
-    )
 
 
 class _Run:
