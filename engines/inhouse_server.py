@@ -10,7 +10,15 @@ import aiohttp
 from engines.dialect import OpenAICompletionsDialect
 from engines.server_process import LOOPBACK, ServerProcess, free_port, require_free_port
 from harness.core.clock import Clock
-from harness.core.engine import EngineFacts, EngineSpec, LaunchPlan
+from harness.core.engine import (
+    Capabilities,
+    EngineFacts,
+    EngineSample,
+    EngineSpec,
+    ExactLength,
+    FirstEvent,
+    LaunchPlan,
+)
 from harness.core.errors import EngineFailed
 from harness.core.jsonable import from_json
 from harness.core.rundir import ENGINE_LOG, STEPS
@@ -54,11 +62,24 @@ class InhouseServer:
 
     def __init__(self, spec: EngineSpec, folder: Path, clock: Clock) -> None:
         self.spec = spec
+        self.capabilities = Capabilities(
+            takes_token_ids=True,
+            counts="ids",
+            exact_length=ExactLength.CONTINUES_PAST_EOS,
+            first_event=FirstEvent.TOKEN,
+            has_metrics=True,
+            has_prefix_cache=False,
+            refuses_unknown_fields=True,
+        )
         self.dialect = OpenAICompletionsDialect(asks_token_ids=True)
         port = free_port() if spec.port is None else spec.port
         self.plan = launch_plan(spec, port, folder / STEPS)
         self._port = port
         self._process = ServerProcess(self.plan.argv, self.plan.env, folder / ENGINE_LOG, clock)
+
+    async def sample(self) -> EngineSample | None:
+        """The engine's own counters now."""
+        return None
 
     async def start(self) -> None:
         """Start the server process. Raises UsageError when the port is in use."""

@@ -13,12 +13,21 @@ from harness.core.workload import Request
 
 @dataclass(frozen=True, slots=True)
 class EngineSpec:
-    """An engine as the user asks for it.
+    """An engine as the user asks for it, in words that all engines share.
 
     `name` is what the run is called when compared (`inhouse-static`). `policy` is the batching
     policy where the engine has several; `batch_window_ms` how long a batch policy waits for a full
-    batch (None: the policy's own default). `model` is a catalogue name, or a path. `threads` None
-    means all cores. `port` None means any free one.
+    batch (None: the policy's own default). `model` is a catalogue name, a path, or a hub id.
+    `slots` is how many sequences run at once. `threads` None means all cores. `port` None means any
+    free one.
+
+    The knobs `context_tokens`, `batched_tokens` (per step), `kv_tokens`, `chunked_prefill` and
+    `speculative` are left at the engine's default when None. `prefix_cache` is off unless asked
+    for: with it a workload that repeats prompts measures the cache.
+
+    `attach_url` names a server that somebody else has started; nothing is launched then.
+    `image` launches in a container. `api_key_env` is the name of the environment variable that
+    holds the key, never the key. `args` and `env` go to the engine as they are, after ours.
     """
 
     kind: str
@@ -31,16 +40,96 @@ class EngineSpec:
     pad_prompts: bool = True
     batch_window_ms: float | None = None
     port: int | None = None
+    context_tokens: int | None = None
+    batched_tokens: int | None = None
+    kv_tokens: int | None = None
+    chunked_prefill: bool | None = None
+    prefix_cache: bool = False
+    speculative: str | None = None
+    served_name: str | None = None
+    attach_url: str | None = None
+    metrics_url: str | None = None
+    api_key_env: str | None = None
+    image: str | None = None
+    args: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchPlan:
-    """How a server is started: everything that decides its behaviour, and nothing secret."""
+    """How a server is started: everything that decides its behaviour, and nothing secret.
+
+    `argv` is empty when the engine is attached to. `files` are written into the run's folder before
+    the start, by name. `applied` says for each knob of EngineSpec what the engine was told, in its
+    own words; `unsupported` for each knob that has no effect on this engine, why.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
     base_url: str
     ready_timeout_s: float
+    files: Mapping[str, str] = field(default_factory=dict)
+    applied: Mapping[str, str] = field(default_factory=dict)
+    unsupported: Mapping[str, str] = field(default_factory=dict)
+
+
+class ExactLength(StrEnum):
+    """What an engine does when it is told to ignore the end of sequence."""
+
+    CONTINUES_PAST_EOS = "continues past EOS"  # logits untouched
+    BANS_EOS = "bans EOS"  # another token stream than the model's own
+    NONE = "cannot ignore EOS"
+
+
+class FirstEvent(StrEnum):
+    """What an engine's first event proves."""
+
+    TOKEN = "a token"
+    BEFORE_COMPUTE = "nothing: it is sent before any compute"
+    TOKEN_WITHOUT_TEXT = "a token whose text comes later"
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What an engine can do over its wire; `cannot_equal` says in words what cannot be made equal.
+
+    `counts` is the best source of token counts: `ids`, `running usage`, `event`, `final usage`.
+    """
+
+    takes_token_ids: bool
+    counts: str
+    exact_length: ExactLength
+    first_event: FirstEvent
+    has_metrics: bool
+    has_prefix_cache: bool
+    refuses_unknown_fields: bool
+    cannot_equal: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSample:
+    """One reading of an engine's own counters, in names that all engines share.
+
+    None where this engine does not say. `kv_share` is 0 to 1. The `_total` are counters since the
+    engine started. A histogram is its cumulative Prometheus buckets by upper bound in seconds.
+    `gpu` holds readings of each GPU, as `0.utilisation_share`.
+    """
+
+    at_ns: int
+    running: float | None = None
+    waiting: float | None = None
+    kv_share: float | None = None
+    preemptions_total: float | None = None
+    prompt_tokens_total: float | None = None
+    generation_tokens_total: float | None = None
+    prefix_query_tokens_total: float | None = None
+    prefix_hit_tokens_total: float | None = None
+    requests_total: float | None = None
+    ttft_s_buckets: Mapping[str, float] | None = None
+    ttft_s_sum: float | None = None
+    e2e_s_buckets: Mapping[str, float] | None = None
+    e2e_s_sum: float | None = None
+    gpu: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +224,9 @@ class Engine(Protocol):
         """How this engine is launched."""
         ...
 
+    @property
+    def capabilities(self) -> Capabilities: ...
+
     async def start(self) -> None:
         """Start the server process. Raises EngineFailed when it cannot be started."""
         ...
@@ -145,6 +237,10 @@ class Engine(Protocol):
 
     async def facts(self) -> EngineFacts:
         """What the ready server says about itself."""
+        ...
+
+    async def sample(self) -> EngineSample | None:
+        """The engine's own counters now; None when it has none. Never raises for a bad answer."""
         ...
 
     def raise_if_dead(self) -> None:

@@ -46,6 +46,10 @@ class Answer:
     """What a dialect read out of a capture: the tokens, the counts, and how it ended.
 
     `first_event_ns` is the first event of any kind, which may name a role and carry no token.
+    `first_answer_ns` is the first event that carries text of the answer itself, not of reasoning;
+    None when no event says which it is. `usage_tokens` is what the engine's last usage counts,
+    whatever source `output_tokens` was taken from; `cached_tokens` how many of the prompt's tokens
+    it says it had in a cache.
     """
 
     events: tuple[TokenEvent, ...]
@@ -56,6 +60,9 @@ class Answer:
     outcome: Outcome
     error: RequestError | None = None
     first_event_ns: int | None = None
+    first_answer_ns: int | None = None
+    usage_tokens: int | None = None
+    cached_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +95,9 @@ class RequestRecord:
     bytes_received: int
     retries: int = 0
     first_event_ns: int | None = None
+    first_answer_ns: int | None = None
+    usage_tokens: int | None = None
+    cached_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

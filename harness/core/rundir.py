@@ -33,6 +33,7 @@ MANIFEST = "manifest.json"
 REQUESTS = "requests.jsonl"
 STEPS = "steps.jsonl"
 ENGINE_LOG = "engine.log"
+ENGINE_SAMPLES = "engine.jsonl"
 TEXTS = "texts.jsonl"
 SUMMARY = "summary.json"
 
