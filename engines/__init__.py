@@ -1,4 +1,4 @@
 """Who answers. Knows the core; must not know how it will be measured or judged.
 
-Reading order: registry, server_process, dialect; then scheduling, simulator, inhouse, serving.
+Reading order: registry, server_process, dialects; then scheduling, simulator, inhouse, serving.
 """

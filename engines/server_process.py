@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import aiohttp
@@ -56,28 +56,45 @@ def cannot_listen(host: str, port: int, error: OSError) -> UsageError:
     return UsageError(f"{what} ({why}); choose another with --port, {remedy}")
 
 
+def laid_over(env: Mapping[str, str | None]) -> dict[str, str]:
+    """Our environment with `env` laid over it; a variable that is None there is taken out."""
+    return {name: v for name, v in {**os.environ, **env}.items() if v is not None}
+
+
 class ServerProcess:
-    """One server and its process group. Output of both kinds is appended to `log`."""
+    """One server and its process group. Output of both kinds is appended to `log`.
+
+    `env` is laid over our own environment; a variable that is None there is taken out of it. `hide`
+    takes secrets out of a text: nothing of the log is shown, or left behind, without it.
+    """
 
     def __init__(
-        self, argv: tuple[str, ...], env: Mapping[str, str], log: Path, clock: Clock
+        self,
+        argv: tuple[str, ...],
+        env: Mapping[str, str | None],
+        log: Path,
+        clock: Clock,
+        hide: Callable[[str], str] = str,
     ) -> None:
         self._argv = argv
+        self._hide = hide
         self._env = env
         self._log = log
         self._clock = clock
         self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> None:
-        """Start the process; `env` is laid over our own environment.
+    @property
+    def group(self) -> int | None:
+        """The process group of the server; None while it does not run."""
+        return None if self._process is None else self._process.pid
 
-        Raises EngineFailed when there is no such program.
-        """
+    def start(self) -> None:
+        """Start the process. Raises EngineFailed when there is no such program."""
         with self._log.open("ab") as log:
             try:
                 self._process = subprocess.Popen(
                     self._argv,
-                    env={**os.environ, **self._env},
+                    env=laid_over(self._env),
                     stdin=subprocess.PIPE,
                     stdout=log,
                     stderr=subprocess.STDOUT,
@@ -92,18 +109,30 @@ class ServerProcess:
 
         Raises EngineFailed when the process ends first, or after `timeout_s`.
         """
-        deadline_ns = self._clock.now_ns() + s_to_ns(timeout_s)
         timeout = aiohttp.ClientTimeout(total=_PROBE_TIMEOUT_S)
         async with aiohttp.ClientSession(timeout=timeout) as session:
-            while True:
-                self._raise_if_dead("before it was ready")
+
+            async def look() -> str | None:
                 said = await _probe(session, url)
-                if said == "HTTP 200":
-                    return
-                if self._clock.now_ns() >= deadline_ns:
-                    msg = f"the server was not ready after {timeout_s:g} s; {url}: {said}"
-                    raise EngineFailed(f"{msg}; {self._last_lines()}")
-                await self._clock.sleep_until_ns(self._clock.now_ns() + _POLL_NS)
+                return None if said == "HTTP 200" else f"{url}: {said}"
+
+            await self.wait_until(look, timeout_s)
+
+    async def wait_until(self, look: Callable[[], Awaitable[str | None]], timeout_s: float) -> None:
+        """Return once `look` finds nothing wanting; until then it says in words what is.
+
+        Raises EngineFailed when the process ends first, or after `timeout_s`.
+        """
+        deadline_ns = self._clock.now_ns() + s_to_ns(timeout_s)
+        while True:
+            self._raise_if_dead("before it was ready")
+            said = await look()
+            if said is None:
+                return
+            if self._clock.now_ns() >= deadline_ns:
+                msg = f"the server was not ready after {timeout_s:g} s; {said}"
+                raise EngineFailed(f"{msg}; {self._last_lines()}")
+            await self._clock.sleep_until_ns(self._clock.now_ns() + _POLL_NS)
 
     def raise_if_dead(self) -> None:
         """Raise EngineFailed, with the log's last lines, when the server has ended by itself."""
@@ -126,6 +155,7 @@ class ServerProcess:
                 break
         process.poll()
         self._process = None
+        self._clean_log()
 
     async def _wait_until_gone(self, process: subprocess.Popen[bytes], wait_s: float) -> bool:
         deadline_ns = self._clock.now_ns() + s_to_ns(wait_s)
@@ -143,11 +173,18 @@ class ServerProcess:
         raise EngineFailed(msg)
 
     def _last_lines(self) -> str:
+        if not self._log.exists():
+            return "it was started by somebody else, so its log is not here"
         with self._log.open(encoding="utf-8", errors="replace") as file:
             lines = [line.rstrip() for line in deque(file, maxlen=LOG_LINES)]
         if not lines:
             return f"{self._log} is empty"
-        return f"last lines of {self._log}:\n" + "\n".join(lines)
+        return self._hide(f"last lines of {self._log}:\n" + "\n".join(lines))
+
+    def _clean_log(self) -> None:
+        text = self._log.read_bytes().decode(errors="surrogateescape")
+        if (clean := self._hide(text)) != text:
+            self._log.write_bytes(clean.encode(errors="surrogateescape"))
 
 
 async def _probe(session: aiohttp.ClientSession, url: str) -> str:

@@ -15,7 +15,8 @@ import typer
 
 from harness import cli_options as options
 from harness.cli_exit import finish
-from harness.cli_groups import baseline_app, model_app, workload_app
+from harness.cli_groups import baseline_app, engines_app, model_app, workload_app
+from harness.core.engine_flags import EngineFlags
 from harness.core.errors import ExitCode
 from harness.core.plan import CalibrateFlags, LoadFlags, RunFlags, ServeFlags, SimulateFlags
 
@@ -27,6 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(engines_app, name="engines")
 app.add_typer(model_app, name="model")
 app.add_typer(baseline_app, name="baseline")
 app.add_typer(workload_app, name="workload")
@@ -35,16 +37,28 @@ app.add_typer(workload_app, name="workload")
 @app.command()
 def run(
     workload: options.NameUnlessLocked = None,
-    engine: Annotated[str, typer.Option(help="The engine to launch and measure.")] = "inhouse",
-    policy: Annotated[
-        str, typer.Option(help="Batching policies, separated by commas.")
-    ] = "continuous",
+    engine: options.Engines = "inhouse",
+    engines: options.EnginesFile = None,
+    policy: options.Policies = None,
     model: options.Model = options.DEFAULT_MODEL,
     slots: options.Slots = 8,
     dtype: options.Dtype = "bfloat16",
     threads: options.Threads = None,
     pad_prompts: options.PadPrompts = True,
     batch_window_ms: options.WindowMs = None,
+    context_tokens: options.ContextTokens = None,
+    batched_tokens: options.BatchedTokens = None,
+    kv_tokens: options.KvTokens = None,
+    chunked_prefill: options.ChunkedPrefill = None,
+    prefix_cache: options.PrefixCache = False,
+    speculative: options.Speculative = None,
+    served_name: options.ServedName = None,
+    attach: options.Attach = None,
+    metrics_url: options.MetricsUrl = None,
+    api_key_env: options.ApiKeyEnv = None,
+    image: options.Image = None,
+    engine_arg: options.EngineArgs = None,
+    port: options.Port = None,
     repeat_mix: options.RepeatMix = None,
     backlog: options.Backlog = False,
     concurrency: options.Concurrency = None,
@@ -61,20 +75,19 @@ def run(
         int | None, typer.Option(help="Requests sent before measuring; a batch by default.")
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="A policy of this run, as inhouse-static, or a saved name.")
+        str | None, typer.Option(help="An engine of this run, as inhouse-static, or a saved name.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="A new folder; runs/<time> by default.")] = None,
     deadline_s: Annotated[
         float | None, typer.Option(help="End each run, and each warm-up, after this long.")
     ] = None,
-    port: Annotated[int | None, typer.Option(help="The server's port; any free one.")] = None,
     workers: Annotated[str, typer.Option(help="Sending processes: a number, or auto.")] = "auto",
     save_text: Annotated[
         bool, typer.Option("--save-text", help="Keep the answers' text, in texts.jsonl.")
     ] = False,
     baselines: options.Baselines = options.BASELINES,
 ) -> None:
-    """Launch an engine, measure it on a workload, and compare it with a named baseline."""
+    """Launch engines, measure each on a workload, and compare them with a named baseline."""
 
     def body() -> ExitCode:
         from harness.commands import run as command
@@ -93,14 +106,30 @@ def run(
         )
         flags = RunFlags(
             workload=workload,
-            engine=engine,
-            policies=policy,
-            model=model,
-            slots=slots,
-            dtype=dtype,
-            threads=threads,
-            pad_prompts=pad_prompts,
-            batch_window_ms=batch_window_ms,
+            engines=EngineFlags(
+                engines=engine,
+                model=model,
+                policies=policy,
+                slots=slots,
+                dtype=dtype,
+                threads=threads,
+                pad_prompts=pad_prompts,
+                batch_window_ms=batch_window_ms,
+                port=port,
+                context_tokens=context_tokens,
+                batched_tokens=batched_tokens,
+                kv_tokens=kv_tokens,
+                chunked_prefill=chunked_prefill,
+                prefix_cache=prefix_cache,
+                speculative=speculative,
+                served_name=served_name,
+                attach_url=attach,
+                metrics_url=metrics_url,
+                api_key_env=api_key_env,
+                image=image,
+                args=tuple(engine_arg or ()),
+                file=engines,
+            ),
             load=load,
             seed=seed,
             repeats=repeats,
@@ -108,7 +137,6 @@ def run(
             baseline=baseline,
             out=out,
             deadline_s=deadline_s,
-            port=port,
             workers=workers,
             saves_text=save_text,
         )
@@ -119,14 +147,23 @@ def run(
 
 @app.command()
 def serve(
+    engine: Annotated[
+        str, typer.Option(help="inhouse, huggingface-static or openvino.")
+    ] = "inhouse",
     model: options.Model = options.DEFAULT_MODEL,
-    policy: Annotated[str, typer.Option(help="static, dynamic or continuous.")] = "continuous",
+    policy: Annotated[
+        str | None, typer.Option(help="Of inhouse: static, dynamic, or continuous (default).")
+    ] = None,
     slots: options.Slots = 8,
     dtype: options.Dtype = "bfloat16",
     threads: options.Threads = None,
     pad_prompts: options.PadPrompts = True,
     batch_window_ms: options.WindowMs = None,
-    kv_tokens: Annotated[int | None, typer.Option(help="Tokens that the KV cache holds.")] = None,
+    context_tokens: options.ContextTokens = None,
+    batched_tokens: options.BatchedTokens = None,
+    kv_tokens: options.KvTokens = None,
+    chunked_prefill: options.ChunkedPrefill = None,
+    prefix_cache: options.PrefixCache = False,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; cuda when present.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.")] = 8000,
@@ -135,12 +172,13 @@ def serve(
         bool, typer.Option("--until-stdin-closes", help="End when standard input closes.")
     ] = False,
 ) -> None:
-    """Serve a model with the in-house engine, as an OpenAI-compatible server."""
+    """Serve a model with the in-house engine, or a library, as an OpenAI-compatible server."""
 
     def body() -> ExitCode:
         from harness.commands import serve as command
 
         flags = ServeFlags(
+            engine=engine,
             model=model,
             policy=policy,
             slots=slots,
@@ -148,7 +186,11 @@ def serve(
             threads=threads,
             pad_prompts=pad_prompts,
             batch_window_ms=batch_window_ms,
+            context_tokens=context_tokens,
+            batched_tokens=batched_tokens,
             kv_tokens=kv_tokens,
+            chunked_prefill=chunked_prefill,
+            prefix_cache=prefix_cache,
             device=device,
             host=host,
             port=port,

@@ -1,4 +1,4 @@
-"""The commands that come in groups: model, baseline and workload."""
+"""The commands that come in groups: engines, model, baseline and workload."""
 
 from __future__ import annotations
 
@@ -9,12 +9,92 @@ import typer
 
 from harness import cli_options as options
 from harness.cli_exit import finish
+from harness.core.engine_flags import EngineFlags
 from harness.core.errors import ExitCode
 from harness.core.plan import LoadFlags
 
+engines_app = typer.Typer(help="See which engines there are, and how they are launched.")
 model_app = typer.Typer(no_args_is_help=True, help="Get models that can be measured offline.")
 baseline_app = typer.Typer(no_args_is_help=True, help="Name runs to compare against.")
 workload_app = typer.Typer(no_args_is_help=True, help="See what is sent, and when; lock it.")
+
+
+@engines_app.callback(invoke_without_command=True)
+def engines_top(context: typer.Context) -> None:
+    """See which engines there are, and how they are launched."""
+    if context.invoked_subcommand is None:
+        engines_list()
+
+
+@engines_app.command("list")
+def engines_list(engines: options.EnginesFile = None) -> None:
+    """List the kinds of engines, plug-ins and those of engines.toml included."""
+
+    def body() -> ExitCode:
+        from harness.commands import engines as command
+
+        return command.list_engines(engines)
+
+    finish(body)
+
+
+@engines_app.command("plan")
+def engines_plan(
+    engine: Annotated[str, typer.Argument(metavar="ENGINE", help="As of `run --engine`.")],
+    engines: options.EnginesFile = None,
+    policy: options.Policies = None,
+    model: options.Model = options.DEFAULT_MODEL,
+    slots: options.Slots = 8,
+    dtype: options.Dtype = "bfloat16",
+    threads: options.Threads = None,
+    pad_prompts: options.PadPrompts = True,
+    batch_window_ms: options.WindowMs = None,
+    context_tokens: options.ContextTokens = None,
+    batched_tokens: options.BatchedTokens = None,
+    kv_tokens: options.KvTokens = None,
+    chunked_prefill: options.ChunkedPrefill = None,
+    prefix_cache: options.PrefixCache = False,
+    speculative: options.Speculative = None,
+    served_name: options.ServedName = None,
+    attach: options.Attach = None,
+    metrics_url: options.MetricsUrl = None,
+    api_key_env: options.ApiKeyEnv = None,
+    image: options.Image = None,
+    engine_arg: options.EngineArgs = None,
+    port: options.Port = None,
+) -> None:
+    """Show how engines would be launched, and what differs between them, launching nothing."""
+
+    def body() -> ExitCode:
+        from harness.commands import engines as command
+
+        flags = EngineFlags(
+            engines=engine,
+            model=model,
+            policies=policy,
+            slots=slots,
+            dtype=dtype,
+            threads=threads,
+            pad_prompts=pad_prompts,
+            batch_window_ms=batch_window_ms,
+            port=port,
+            context_tokens=context_tokens,
+            batched_tokens=batched_tokens,
+            kv_tokens=kv_tokens,
+            chunked_prefill=chunked_prefill,
+            prefix_cache=prefix_cache,
+            speculative=speculative,
+            served_name=served_name,
+            attach_url=attach,
+            metrics_url=metrics_url,
+            api_key_env=api_key_env,
+            image=image,
+            args=tuple(engine_arg or ()),
+            file=engines,
+        )
+        return command.plan(flags)
+
+    finish(body)
 
 
 @model_app.command("fetch")
@@ -27,6 +107,22 @@ def model_fetch(
         from harness.commands import model as command
 
         return command.fetch(name)
+
+    finish(body)
+
+
+@model_app.command("export")
+def model_export(
+    name: Annotated[str, typer.Argument(help="A fetched model's name, or a GGUF file.")],
+    folder: Annotated[Path, typer.Argument(help="The new folder to write.")],
+    dtype: Annotated[str, typer.Option(help="bfloat16, float16 or float32.")] = "bfloat16",
+) -> None:
+    """Write a GGUF file as a Hugging Face folder, for engines that read no GGUF files."""
+
+    def body() -> ExitCode:
+        from harness.commands import model as command
+
+        return command.export(name, folder, dtype)
 
     finish(body)
 

@@ -23,6 +23,56 @@ WindowMs = Annotated[
     float | None,
     typer.Option("--batch-window-ms", help="How long static and dynamic wait for a full batch."),
 ]
+Engines = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        help="What to measure, separated by commas: kinds (see `batchmark engines`), or names of "
+        "engines.toml.",
+    ),
+]
+EnginesFile = Annotated[
+    Path | None,
+    typer.Option("--engines", help="Where engines have names; ./engines.toml by default."),
+]
+Policies = Annotated[
+    str | None,
+    typer.Option("--policy", help="Policies, separated by commas; an engine's own by default."),
+]
+Port = Annotated[int | None, typer.Option(help="The server's port; any free one.")]
+
+# How an engine is set. Where one cannot be told a knob, the plan says so.
+ContextTokens = Annotated[
+    int | None, typer.Option(help="Most tokens of a prompt and its answer together.")
+]
+BatchedTokens = Annotated[int | None, typer.Option(help="Most tokens of one step.")]
+KvTokens = Annotated[int | None, typer.Option(help="Tokens that the KV cache holds.")]
+ChunkedPrefill = Annotated[
+    bool | None, typer.Option(help="Whether long prompts are cut into pieces.")
+]
+PrefixCache = Annotated[
+    bool, typer.Option("--prefix-cache", help="Let the engine reuse prompts it has seen.")
+]
+Speculative = Annotated[
+    str | None, typer.Option(help="Speculative decoding, in the engine's own words.")
+]
+ServedName = Annotated[str | None, typer.Option(help="The name that the model is served under.")]
+Attach = Annotated[
+    str | None, typer.Option("--attach", help="Measure the server at this URL; launch nothing.")
+]
+MetricsUrl = Annotated[str | None, typer.Option(help="The server's Prometheus page.")]
+ApiKeyEnv = Annotated[
+    str | None, typer.Option(help="The NAME of the environment variable that holds the key.")
+]
+Image = Annotated[
+    str | None,
+    typer.Option(help="Launch this container image; default and default-cpu are pinned ones."),
+]
+EngineArgs = Annotated[
+    list[str] | None,
+    typer.Option("--engine-arg", help="A word for the engine's command line; may be repeated."),
+]
+
 Baselines = Annotated[Path, typer.Option("--baselines", help="Where named baselines are kept.")]
 
 # What is sent. A workload is named, or locked in a file with --schedule.

@@ -7,6 +7,7 @@ be as wide as PIPED_COLUMNS, so that a row stays one line.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -19,6 +20,7 @@ from rich.text import Text
 
 from harness.analyzer.summary import StepTotals, Summary
 from harness.core.cautions import Caution
+from harness.core.engine import EngineSpec, LaunchPlan
 from harness.core.manifest import Counts, RunManifest
 from harness.core.plan import RunPlan
 from harness.gate import formatting, tables
@@ -26,6 +28,7 @@ from harness.gate.baseline import Baseline
 from harness.gate.cells import Align, Cell, Column, Table, Tone
 from harness.gate.comparison import ComparisonTable, context_of, phrase
 from harness.gate.comparison_table import comparison_table, headlines
+from harness.gate.preflight import Preflight, preflight_table
 
 REFRESH_EVERY_S = 0.25
 RUNS_SIDE_BY_SIDE = 3
@@ -88,14 +91,40 @@ def print_plan(plan: RunPlan, console: Console | None = None) -> None:
     print_line(f"folder: {plan.folder}", console)
 
 
+def print_launch(
+    spec: EngineSpec, plan: LaunchPlan, obstacle: str | None, console: Console | None = None
+) -> None:
+    """Print how the engine of `spec` is launched, and why it cannot be, if that is known."""
+    out = _out(console)
+    out.print(Text(spec.name, style="bold"), soft_wrap=True)
+    for variable, ours in plan.keys.items():
+        print_line(f"  {variable}=<what {ours} holds>", out)
+    for name, value in plan.env.items():
+        print_line(f"  {name}={shlex.quote(value)}", out)
+    print_line(f"  {shlex.join(plan.argv) or f'attached to {plan.base_url}'}", out)
+    for name, text in plan.files.items():
+        print_line(f"  {name}: {' '.join(text.split())}", out)
+    for knob, why in plan.unsupported.items():
+        print_line(f"  no effect: {knob}: {why}", out)
+    if obstacle is not None:
+        out.print(Text(f"  cannot be started here: {obstacle}", style="red"), soft_wrap=True)
+    out.print()
+
+
+def print_preflight(found: Preflight, console: Console | None = None) -> None:
+    """Print what each engine will do, knob by knob, and what cannot be made equal."""
+    draw(preflight_table(found), console)
+    print_cautions(found.cautions, console)
+
+
 def print_summaries(summaries: Sequence[Summary], console: Console | None = None) -> None:
     """Print runs beside each other: how far each may be trusted, then their metrics.
 
     Their cautions are not printed: a caller prints each caution once, at the end.
     """
     out = _out(console)
-    for context in dict.fromkeys(context_of(summary.manifest) for summary in summaries):
-        print_line(context, out)
+    for line in dict.fromkeys(_said_of_work(summary.manifest) for summary in summaries):
+        print_line(line, out)
     draw(replace(tables.validity_table(summaries), title=""), out)
     draw(tables.check_table(summaries), out)
     for first in range(0, len(summaries), RUNS_SIDE_BY_SIDE):
@@ -283,6 +312,15 @@ class RunProgress:
     def _show(self, line: str) -> None:
         if self._live is not None:
             self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
+
+
+def _said_of_work(manifest: RunManifest) -> str:
+    """The context of a run, and how many distinct prompts it sent."""
+    work = manifest.workload
+    if work.distinct_prompts is None:
+        return context_of(manifest)
+    prompts = f"{work.distinct_prompts:,} distinct prompts in {work.requests:,} requests"
+    return f"{context_of(manifest)}; {prompts}"
 
 
 def _time_left(tokens: int, rate: float) -> str:

@@ -60,11 +60,13 @@ def _workload_facts(manifest: RunManifest) -> dict[str, str]:
     workload = manifest.workload
     repeats = workload.repeat_mix
     times = "as often as the stages last" if repeats is None else f"{repeats} times"
+    distinct = workload.distinct_prompts
     return {
         "workload": f"{workload.name}, mix repeated {times}",
         "load": str(workload.load),
         "seed": str(workload.seed),
         "requests": formatting.count(workload.requests),
+        "distinct prompts": NOT_SAID if distinct is None else formatting.count(distinct),
         "prompt tokens": formatting.count(workload.prompt_tokens),
         "output tokens asked": formatting.count(workload.output_tokens),
         "workload digest": workload.digest,

@@ -24,6 +24,7 @@ from harness.gate.comparison import ComparisonTable, phrase
 from harness.gate.comparison_table import certainty, comparison_table, headlines
 from reports import figures
 from reports.method import method_tables
+from reports.server_timeline import server_timeline, sides_of
 from reports.slots import Slots, slots_over_time
 
 
@@ -133,6 +134,7 @@ def _figures(runs: Sequence[ReportedRun]) -> list[figures.Figure]:
     engines = [run.summary.manifest.engine.name for run in runs]
     colours = figures.engine_colours(engines)
     frames = [frame_of(run.folder) for run in runs]
+    first = _first_runs(engines, frames)
     times = [
         figures.distribution(
             name,
@@ -156,7 +158,15 @@ def _figures(runs: Sequence[ReportedRun]) -> list[figures.Figure]:
         figures.throughput("rate", "Output rate", rates, colours),
         figures.time_split("time-split", "Time inside the steps", _time_parts(runs), colours),
         *times,
-        slots_over_time("slots", "Slots over time", _first_runs(engines, frames), colours),
+        slots_over_time(
+            "slots", "Slots over time", [Slots(e, f.steps) for e, f in first.items()], colours
+        ),
+        server_timeline(
+            "server",
+            "In flight, by client and engine",
+            [sides_of(e, f) for e, f in first.items()],
+            colours,
+        ),
     ]
 
 
@@ -172,9 +182,9 @@ def _time_parts(runs: Sequence[ReportedRun]) -> list[figures.TimeParts]:
     return list(first.values())
 
 
-def _first_runs(engines: Sequence[str], frames: Sequence[RunFrame]) -> list[Slots]:
-    """The steps of each engine's first run: repeats look alike, and each needs a row."""
+def _first_runs(engines: Sequence[str], frames: Sequence[RunFrame]) -> dict[str, RunFrame]:
+    """The first run of each engine: repeats look alike over time, and each needs a row."""
     first: dict[str, RunFrame] = {}
     for engine, of_run in zip(engines, frames, strict=True):
         first.setdefault(engine, of_run)
-    return [Slots(engine, of_run.steps) for engine, of_run in first.items()]
+    return first

@@ -71,7 +71,8 @@ def label(text: str) -> str:
 class Frame:
     """What surrounds a drawing: its size, the rows of axes in it, and what is read aloud.
 
-    `name` begins every id, which keeps the ids of several drawings on one page apart.
+    `name` begins every id, which keeps the ids of several drawings on one page apart. `heights` are
+    those of the rows to each other; all alike when it is empty.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Frame:
     width_in: float
     height_in: float
     rows: int = 1
+    heights: tuple[float, ...] = ()
 
 
 def draw(frame: Frame, paint: Callable[[list[Axes]], None]) -> str:
@@ -94,7 +96,9 @@ def draw(frame: Frame, paint: Callable[[list[Axes]], None]) -> str:
         warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
         drawing = Drawing(figsize=(frame.width_in, frame.height_in), layout="constrained")
         FigureCanvasSVG(drawing)
-        grid = drawing.subplots(frame.rows, 1, sharex=True, squeeze=False)
+        grid = drawing.subplots(
+            frame.rows, 1, sharex=True, squeeze=False, height_ratios=frame.heights or None
+        )
         for axes in grid[:, 0]:
             sns.despine(ax=axes)
         paint(list(grid[:, 0]))

@@ -1,6 +1,5 @@
-"""Our continuous-batching engine, the only importer of torch.
+"""Our continuous-batching engine, on torch.
 
 Knows the scheduler and tensors; must not know HTTP.
-Reading order: engine, worker, runner, model, attention, kv_cache; then weights, llama_config,
-gguf_file, tokenizer; model_store for where models come from.
+Reading order: engine, worker, runner, model, attention, kv_cache; then weights, llama_config.
 """

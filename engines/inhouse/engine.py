@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import itertools
 import os
-import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,15 +19,15 @@ import torch
 from engines.inhouse.kv_cache import CacheSize, KvCache, bytes_per_token
 from engines.inhouse.llama_config import LlamaConfig
 from engines.inhouse.model import LlamaModel
-from engines.inhouse.model_store import model_digest
-from engines.inhouse.request_limits import RequestLimits
 from engines.inhouse.runner import Runner
-from engines.inhouse.tokenizer import load_codec
-from engines.inhouse.weights import describe_weights, load_weights
+from engines.inhouse.weights import load_weights
 from engines.inhouse.worker import Arrival, Cancel, Reports, Tokens, Worker
+from engines.models.identity import describe_weights, model_digest, model_name
+from engines.models.tokenizer import load_codec
 from engines.scheduling.policies import Policy, make_policy
 from engines.scheduling.scheduler import Limits, Scheduler
 from engines.serving.generation import GeneratedToken, GenerationRequest, TextCodec
+from engines.serving.request_limits import RequestLimits
 from harness.core.clock import Clock
 from harness.core.engine import EngineFacts
 from harness.core.errors import UsageError
@@ -37,7 +36,6 @@ from harness.core.units import ns_to_ms
 
 DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
 _CACHE_BYTES_MOST = 2**30
-_QUANTISATION = re.compile(r"[.-](I?Q\d\w*|F16|BF16|F32)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +212,7 @@ def _cache_size(config: LlamaConfig, options: EngineOptions, dtype: torch.dtype)
 def _facts(path: Path, options: EngineOptions, config: LlamaConfig, kv_tokens: int) -> EngineFacts:
     return EngineFacts(
         version=f"batchmark {options.version}".strip(),
-        model=path.resolve().name if path.is_dir() else _QUANTISATION.sub("", path.stem),
+        model=model_name(path),
         model_digest=model_digest(path),
         dtype=options.dtype,
         weights=describe_weights(path),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engines.inhouse.gguf_file import GgufFile
+from engines.models.gguf_file import GgufFile
 from harness.core.errors import ModelFileError
 
 ARCHITECTURES = ("llama", "qwen2", "qwen3")

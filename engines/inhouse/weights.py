@@ -8,9 +8,7 @@ Matrices are [out, in]. Query and key rows are ordered for rotation by halves.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +17,9 @@ from gguf.constants import GGMLQuantizationType
 from gguf.quants import dequantize
 from safetensors import SafetensorError, safe_open
 
-from engines.inhouse.gguf_file import GgufFile, GgufTensor, read_gguf
 from engines.inhouse.llama_config import LlamaConfig, config_of_folder, config_of_gguf
-from engines.inhouse.model_store import weight_files
+from engines.models.gguf_file import GgufFile, GgufTensor, read_gguf
+from engines.models.model_store import weight_files
 from harness.core.errors import ModelFileError
 
 Weights = dict[str, torch.Tensor]
@@ -92,21 +90,6 @@ def load_weights(path: Path, dtype: torch.dtype) -> tuple[LlamaConfig, Weights]:
         weights["output"] = weights["embedding"]
     _check_shapes(path, weights, _expected_shapes(config))
     return config, weights
-
-
-def describe_weights(path: Path) -> str:
-    """The type that most weights are stored in, and the file format, such as `Q4_1 GGUF`."""
-    counts: Counter[str] = Counter()
-    if not path.is_dir():
-        for tensor in read_gguf(path).tensors.values():
-            counts[tensor.kind.name] += prod(tensor.shape)
-        return f"{counts.most_common(1)[0][0]} GGUF"
-    for file in weight_files(path):
-        with safe_open(file, framework="numpy") as tensors:
-            for name in tensors.keys():  # noqa: SIM118 - not a mapping
-                piece = tensors.get_slice(name)
-                counts[piece.get_dtype()] += prod(piece.get_shape())
-    return f"{counts.most_common(1)[0][0]} safetensors"
 
 
 def _gguf_tensors(

@@ -109,7 +109,7 @@ class Worker:
                 output = self._runner.execute(plan)
                 ended = self._scheduler.commit(plan, output.result)
                 reports.made(_tokens(output, ended))
-                self._account(plan, output, started_ns)
+                self._account(plan, output, len(ended), started_ns)
                 self._forget(ended)
         except Exception as error:  # noqa: BLE001 - whatever it is, no request may wait for ever
             reports.failed(f"the engine failed: {type(error).__name__}: {error}")
@@ -144,9 +144,9 @@ class Worker:
         wake_ns = self._scheduler.wake_ns(now_ns)
         return None if wake_ns is None else max(0, wake_ns - now_ns) / NS_PER_S
 
-    def _account(self, plan: StepPlan, output: StepOutput, started_ns: int) -> None:
+    def _account(self, plan: StepPlan, output: StepOutput, ended: int, started_ns: int) -> None:
         duration_ns = self._clock.now_ns() - started_ns
-        self._totals.add(plan, output)
+        self._totals.add(plan, output, ended)
         self._gauges = gauges(self._totals, self._scheduler)
         if self._step_log is not None:
             times = StepTimes(started_ns, duration_ns, output.prefill_ns, output.decode_ns)

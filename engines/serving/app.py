@@ -30,15 +30,18 @@ from engines.serving.generation import (
 from engines.serving.incremental_text import IncrementalText
 from engines.serving.openai_answers import AnswerWriter, answer_writer, error_event
 from engines.serving.openai_schema import ApiError, Call, parse_chat, parse_completion
-from harness.core.clock import utc_now
+from engines.serving.timings import Histogram
+from harness.core.clock import Clock, MonotonicClock, utc_now
 from harness.core.errors import UsageError
 from harness.core.jsonable import to_json
+from harness.core.units import ns_to_s
 
 MOST_BODY_BYTES = 16 * 2**20
 STDIN_FD = 0
 _SHUTDOWN_S = 2.0
 _EVENT_STREAM = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
 _PROMETHEUS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+_CLOCK = MonotonicClock()
 
 Parse = Callable[[bytes, str, TextCodec], Call]
 
@@ -46,10 +49,13 @@ Parse = Callable[[bytes, str, TextCodec], Call]
 class OpenAIFront:
     """The routes over one engine. `failure` is why the engine can answer no more, once it has."""
 
-    def __init__(self, engine: TokenEngine) -> None:
+    def __init__(self, engine: TokenEngine, clock: Clock) -> None:
         self.failure: str | None = None
         self._engine = engine
+        self._clock = clock
         self._numbers = count(1)
+        self._ttft = Histogram("batchmark_ttft_seconds", "From a request to its first token.")
+        self._e2e = Histogram("batchmark_e2e_seconds", "From a request to its last token.")
 
     @cached_property
     def served_name(self) -> str:
@@ -67,21 +73,30 @@ class OpenAIFront:
         app.router.add_get("/server_info", self._server_info)
 
     async def _answer(self, parse: Parse, request: web.Request) -> web.StreamResponse:
+        arrived_ns = self._clock.now_ns()
         call = parse(await _read_body(request), self.served_name, self._engine.codec)
         created_s = int(utc_now().timestamp())
         writer = answer_writer(call, next(self._numbers), self.served_name, created_s)
-        async with aclosing(self._tokens(call.generation)) as tokens:
+        async with aclosing(self._tokens(call.generation, arrived_ns)) as tokens:
             if call.is_streamed:
                 return await self._stream(request, writer, tokens)
             return await self._whole(writer, tokens)
 
-    async def _tokens(self, request: GenerationRequest) -> AsyncGenerator[GeneratedToken, None]:
+    async def _tokens(
+        self, request: GenerationRequest, arrived_ns: int
+    ) -> AsyncGenerator[GeneratedToken, None]:
         """The engine's tokens up to the finish reason. Raises ApiError when the engine fails."""
+        is_first = True
         try:
             # The protocol promises that closing the iterator cancels the request.
             made = cast("AsyncGenerator[GeneratedToken, None]", self._engine.generate(request))
             async with aclosing(made):
                 async for token in made:
+                    if is_first:
+                        self._ttft.observe(ns_to_s(self._clock.now_ns() - arrived_ns))
+                        is_first = False
+                    if token.finish_reason is not None:
+                        self._e2e.observe(ns_to_s(self._clock.now_ns() - arrived_ns))
                     yield token
                     if token.finish_reason is not None:
                         return
@@ -151,16 +166,17 @@ class OpenAIFront:
                 f"# TYPE batchmark_{name} {kind}",
                 f"batchmark_{name} {value}",
             ]
+        lines += [*self._ttft.lines(), *self._e2e.lines()]
         return web.Response(text="\n".join((*lines, "")), headers=_PROMETHEUS)
 
     async def _server_info(self, _request: web.Request) -> web.Response:
         return _json(msgspec.json.encode(to_json(self._engine.facts())))
 
 
-def build_app(engine: TokenEngine) -> web.Application:
+def build_app(engine: TokenEngine, clock: Clock = _CLOCK) -> web.Application:
     """The application that serves `engine`; it neither starts nor stops the engine."""
     app = web.Application(middlewares=[_errors_as_json], client_max_size=MOST_BODY_BYTES)
-    OpenAIFront(engine).add_routes(app)
+    OpenAIFront(engine, clock).add_routes(app)
     return app
 
 

@@ -2,8 +2,9 @@
 
 Reading order: summary (the nouns), columns and reading (a run folder in memory), frame (as tables),
 metrics (the definitions), measures (how each is computed), steps, estimators; then validity with
-grading, answer_checks, client_checks, arrival_checks and flow, and run_cautions (the doubts);
-summarize calls them all.
+grading, answer_checks, prompt_checks, client_checks, arrival_checks with flow, steady_checks with
+steady, machine_checks, server_checks with server_samples, and run_cautions (the doubts); summarize
+calls them all.
 
 Apart from these: dialects (a run as other tools would number it), with number_dialect (its nouns),
 dialect_rules, dialect_views and dialect_measures.

@@ -44,10 +44,34 @@ def check_token_counts(records: RecordColumns) -> Check:
 
 
 def stream_differs(records: RecordColumns) -> Bools:
-    """Which streams carried another number of tokens than the usage says, where both count."""
-    streamed = records.streamed_tokens
+    """Which streams carried another number of tokens than a usage says, where both count."""
+    streamed, last_usage = records.streamed_tokens, records.numbers["usage_tokens"]
     differs: Bools = (streamed != MISSING) & (streamed != _usage(records))
+    differs |= (last_usage != MISSING) & (last_usage != _usage(records))
     return differs & _has_token_count(records)
+
+
+def first_event_bundled(records: RecordColumns) -> Bools:
+    """Which answers had several tokens in their first event, and an event after it."""
+    bundled: Bools = records.first_tokens > 1
+    return bundled & _has_tpot(records)
+
+
+def first_event_assumed(records: RecordColumns) -> Bools:
+    """Which answers are taken to have had one token in their first event, and may have had more.
+
+    As many events as tokens, where tokens were counted, carried one each.
+    """
+    is_one_each = records.event_counts == records.numbers["output_tokens"]
+    is_one_each &= _has_token_count(records)
+    assumed: Bools = (records.first_tokens == MISSING) & ~is_one_each
+    return assumed & _has_tpot(records)
+
+
+def _has_tpot(records: RecordColumns) -> Bools:
+    """Which requests ended well with a time per output token."""
+    has: Bools = (output_tokens(records) >= 2) & (records.event_counts >= 2)
+    return has & records.came_out(Outcome.OK)
 
 
 def length_differs(records: RecordColumns) -> Bools:

@@ -74,12 +74,17 @@ class RecordColumns(Sequence[RequestRecord]):
     @property
     def first_ns(self) -> Ints:
         """The first token event of each request, MISSING without one."""
-        return self._at_event(self.starts[:-1])
+        return self._at_event(self.events_ns, self.starts[:-1])
 
     @property
     def last_ns(self) -> Ints:
         """The last token event of each request, MISSING without one."""
-        return self._at_event(self.starts[1:] - 1)
+        return self._at_event(self.events_ns, self.starts[1:] - 1)
+
+    @property
+    def first_tokens(self) -> Ints:
+        """How many tokens the first event of each request carried, MISSING where not known."""
+        return self._at_event(self.events_tokens, self.starts[:-1])
 
     @cached_property
     def streamed_tokens(self) -> Ints:
@@ -115,11 +120,12 @@ class RecordColumns(Sequence[RequestRecord]):
             sums[has_events] = np.add.reduceat(values, self.starts[:-1][has_events])
         return sums
 
-    def _at_event(self, at: Ints) -> Ints:
-        instants = np.full(len(self), MISSING)
+    def _at_event(self, values: Ints, at: Ints) -> Ints:
+        """`values`, one an event, at one place for each request; MISSING without events."""
+        found = np.full(len(self), MISSING)
         has_events = self.event_counts > 0
-        instants[has_events] = self.events_ns[at[has_events]]
-        return instants
+        found[has_events] = values[at[has_events]]
+        return found
 
 
 class ColumnsBuilder:

@@ -27,6 +27,13 @@ def mean_in_flight(starts: Ints, ends: Ints, edges: Sequence[int]) -> Floats:
     return np.diff(spent) / np.diff(edges)
 
 
+def in_flight_at(starts: Ints, ends: Ints, instants: Ints) -> Ints:
+    """The number in flight at each of `instants`: from its start on, before its end."""
+    begun = np.searchsorted(np.sort(starts), instants, side="right")
+    ended = np.searchsorted(np.sort(ends), instants, side="right")
+    return np.asarray(begun - ended, dtype=np.int64)
+
+
 def anderson_darling_exponential(gaps: Floats) -> float:
     """Anderson and Darling's statistic of `gaps`, all above 0, against an exponential law.
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from harness.analyzer.columns import MISSING, Floats, Ints, RecordColumns, columns_of, seconds
+from harness.core.engine import EngineSample
 from harness.core.manifest import RunManifest
 from harness.core.record import Outcome, StepRecord
 from harness.core.rundir import RunFolder
@@ -38,6 +39,9 @@ REQUEST_COLUMNS = (
     "ttft_from_sent_s",
     "e2e_s",
     "tpot_s",
+    "time_to_first_event_s",
+    "time_to_first_answer_s",
+    "tpot_after_first_event_s",
 )
 EVENT_COLUMNS = ("index", "outcome", "received_s", "tokens", "gap_s")
 STEP_COLUMNS = (
@@ -64,13 +68,15 @@ class RunFrame:
     """One run as tables, with the columns REQUEST_COLUMNS, EVENT_COLUMNS and STEP_COLUMNS.
 
     `records` is what the tables are made of: the same requests, in the same order, in nanoseconds.
-    `steps` are those of the measured part: steps of the warm-up started before it.
+    `steps` are those of the measured part: steps of the warm-up started before it. `samples` are
+    what the engine said of itself, in order; `server_samples` reads them.
     """
 
     manifest: RunManifest
     records: RecordColumns
     requests: pd.DataFrame
     steps: pd.DataFrame
+    samples: Sequence[EngineSample] = ()
 
     @cached_property
     def events(self) -> pd.DataFrame:
@@ -97,6 +103,7 @@ def frame_of(run: RunFolder) -> RunFrame:
         records=records,
         requests=_request_table(records, is_open_loop=is_open_loop),
         steps=_step_table(run.steps, run.manifest.start_ns),
+        samples=run.samples,
     )
 
 
@@ -104,6 +111,17 @@ def output_tokens(records: RecordColumns) -> Ints:
     """How many tokens came: the record's count, else that of its events, else MISSING."""
     counted = records.numbers["output_tokens"]
     return np.where(counted == MISSING, records.streamed_tokens, counted)
+
+
+def cached_share(records: RecordColumns) -> float | None:
+    """Which share of the prompt tokens the engine had cached, of those requests where it says so.
+
+    None when it says so of no request that ended well.
+    """
+    cached, prompt = records.numbers["cached_tokens"], records.numbers["prompt_tokens"]
+    is_said = records.came_out(Outcome.OK) & (cached != MISSING) & (prompt != MISSING)
+    tokens = int(prompt[is_said].sum())
+    return float(cached[is_said].sum()) / tokens if tokens > 0 else None
 
 
 def event_tokens(records: RecordColumns) -> Floats:
@@ -143,6 +161,9 @@ def _request_table(records: RecordColumns, *, is_open_loop: bool) -> pd.DataFram
         "ttft_from_sent_s": _latency(records, _since(first_ns, sent_ns)),
         "e2e_s": _latency(records, _since(last_ns, zero_ns)),
         "tpot_s": _tpot(records, _since(last_ns, first_ns)),
+        "time_to_first_event_s": _latency(records, _since(numbers["first_event_ns"], zero_ns)),
+        "time_to_first_answer_s": _latency(records, _since(numbers["first_answer_ns"], zero_ns)),
+        "tpot_after_first_event_s": _tpot_after_first_event(records, _since(last_ns, first_ns)),
     }
     return pd.DataFrame(table, columns=list(REQUEST_COLUMNS))
 
@@ -154,11 +175,25 @@ def _latency(records: RecordColumns, measured_s: Floats) -> Floats:
 
 
 def _tpot(records: RecordColumns, first_to_last_s: Floats) -> Floats:
-    tokens = _numbers(output_tokens(records))
+    tokens = output_tokens(records)
     # One event that holds the whole answer says nothing about the time between its tokens.
     has_two = (tokens >= 2) & (records.event_counts >= 2)
+    return _per_token(records, first_to_last_s, np.where(has_two, tokens - 1, 0))
+
+
+def _tpot_after_first_event(records: RecordColumns, first_to_last_s: Floats) -> Floats:
+    """As `_tpot`, over the tokens that came after the first event, where events count them."""
+    streamed = records.streamed_tokens
+    is_known = (streamed != MISSING) & (records.event_counts > 0)
+    after = np.where(is_known, streamed - records.first_tokens, 0)
+    return _per_token(records, first_to_last_s, after)
+
+
+def _per_token(records: RecordColumns, first_to_last_s: Floats, tokens: Ints) -> Floats:
+    """Seconds over `tokens`, as a latency, where there are any."""
     measured_s = np.full(len(records), np.nan)
-    measured_s[has_two] = first_to_last_s[has_two] / (tokens[has_two] - 1)
+    has_tokens = tokens > 0
+    measured_s[has_tokens] = first_to_last_s[has_tokens] / tokens[has_tokens]
     ranked = _latency(records, measured_s)
     ranked[np.isinf(ranked) & (records.numbers["output_tokens_asked"] < 2)] = np.nan
     return ranked
@@ -192,8 +227,12 @@ def _step_table(steps: Sequence[StepRecord], start_ns: int) -> pd.DataFrame:
     return pd.DataFrame(table, columns=list(STEP_COLUMNS))
 
 
-def _step_numbers(steps: Sequence[StepRecord], name: str) -> Ints:
-    return np.array([getattr(step, name) for step in steps], dtype=np.int64)
+def _step_numbers(steps: Sequence[StepRecord], name: str) -> Ints | Floats:
+    """What the steps hold as `name`, NaN where an engine does not say."""
+    values = [getattr(step, name) for step in steps]
+    if None in values:
+        return np.array([np.nan if value is None else value for value in values])
+    return np.array(values, dtype=np.int64)
 
 
 def _since(instants_ns: Ints, zero_ns: Ints) -> Floats:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+import numpy as np
 import pandas as pd
 
 from harness.analyzer.estimators import floor_n, percentile
-from harness.analyzer.frame import RunFrame
+from harness.analyzer.frame import RunFrame, cached_share
 from harness.analyzer.steps import step_totals
 from harness.analyzer.summary import StepTotals
 from harness.core.record import Outcome
@@ -72,6 +73,15 @@ def _of_finite(
     if not finite:
         return Unmeasured("n/a (0 samples): no request ended well with such a value")
     return statistic(finite)
+
+
+def where_known(
+    measure: Callable[[RunFrame], float | Unmeasured], frame: RunFrame, column: str, unknown: str
+) -> float | Unmeasured:
+    """`measure` of a column that not every engine fills; `unknown` is why when it has no value."""
+    if not np.isfinite(frame.requests[column]).any():
+        return Unmeasured(f"n/a (0 samples): {unknown}")
+    return measure(frame)
 
 
 def send_lag(
@@ -170,6 +180,14 @@ def token_sum(frame: RunFrame, column: str) -> float | Unmeasured:
     if unknown := int(counted.isna().sum()):
         return Unmeasured(f"the engine does not say how many tokens {unknown} request(s) had")
     return float(counted.sum())
+
+
+def cached_prompt_share(frame: RunFrame) -> float | Unmeasured:
+    """Prompt tokens that the engine had cached, over those that it counts."""
+    share = cached_share(frame.records)
+    if share is None:
+        return Unmeasured("the engine does not say how many prompt tokens it had cached")
+    return share
 
 
 def from_steps(

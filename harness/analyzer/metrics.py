@@ -11,11 +11,11 @@ one that was cancelled, or had not ended, has no latency.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 
-from harness.analyzer import measures
+from harness.analyzer import measures, server_samples
 from harness.analyzer.frame import RunFrame
 from harness.analyzer.measures import Unmeasured
 from harness.core.errors import UsageError
@@ -31,7 +31,11 @@ class Better(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric. `title` is how it is said beside a ratio; `definition` is one sentence."""
+    """One metric. `title` is how it is said beside a ratio; `definition` is one sentence.
+
+    `refines` names the metric that this one adds something to: tables leave it out where it is not
+    known, or says the same.
+    """
 
     name: str
     title: str
@@ -39,6 +43,7 @@ class Metric:
     better: Better
     definition: str
     function: Callable[[RunFrame], float | Unmeasured]
+    refines: str | None = None
 
 
 def find_metric(name: str) -> Metric:
@@ -64,6 +69,20 @@ def _percentiles(
             partial(function, percent=percent),
         )
         for percent in (50, 90, 99)
+    )
+
+
+def _refinements(
+    name: str, title: str, definition: str, refines: str, unknown: str
+) -> tuple[Metric, ...]:
+    """The latencies of a column that not every engine fills; `unknown` is why when it has none."""
+    return tuple(
+        replace(
+            metric,
+            function=partial(measures.where_known, metric.function, column=name, unknown=unknown),
+            refines=metric.name.replace(name, refines),
+        )
+        for metric in _latencies(name, title, definition)
     )
 
 
@@ -129,6 +148,28 @@ METRICS: tuple[Metric, ...] = (
         "weighing the same",
     ),
     *_latencies("e2e_s", "end-to-end latency", "the time to a request's last token"),
+    *_refinements(
+        "time_to_first_event_s",
+        "time to first event",
+        "the time to a request's first event of any kind, which may only name a role",
+        refines="ttft_s",
+        unknown="no record says when its first event came",
+    ),
+    *_refinements(
+        "time_to_first_answer_s",
+        "time to first answer token",
+        "the time to a request's first token of the answer itself, reasoning left out",
+        refines="ttft_s",
+        unknown="no event says whether it is of the answer or of reasoning",
+    ),
+    *_refinements(
+        "tpot_after_first_event_s",
+        "TPOT after the first event",
+        "a request's time from first to last token over the tokens that came after its first "
+        "event, of engines that count tokens by event",
+        refines="tpot_s",
+        unknown="no request has tokens counted by event after its first",
+    ),
     *_percentiles(
         "inter_chunk_s",
         "inter-chunk gap",
@@ -177,6 +218,16 @@ METRICS: tuple[Metric, ...] = (
         partial(measures.token_sum, column="prompt_tokens"),
     ),
     Metric(
+        "cached_prompt_share",
+        "cached prompt tokens",
+        "share",
+        Better.NEITHER,
+        "Prompt tokens that the engine says it had in a cache, over those that it counts, of the "
+        "requests that ended well and say so.",
+        measures.cached_prompt_share,
+        refines="prompt_tokens",
+    ),
+    Metric(
         "busy_share",
         "busy slots",
         "share",
@@ -215,5 +266,30 @@ METRICS: tuple[Metric, ...] = (
         Better.HIGHER,
         "Tokens produced by decoding, over the time inside steps that went to decoding.",
         partial(measures.from_steps, function=measures.decode_output_tok_s),
+    ),
+    Metric(
+        "running_mean",
+        "mean running",
+        "requests",
+        Better.NEITHER,
+        "Mean number of requests that the engine said it ran, over its readings during the run.",
+        server_samples.running_mean,
+    ),
+    Metric(
+        "kv_share_max",
+        "peak KV use",
+        "share",
+        Better.NEITHER,
+        "Largest share of its KV cache that the engine said was in use, of its readings during the "
+        "run.",
+        server_samples.kv_share_max,
+    ),
+    Metric(
+        "preemptions",
+        "preemptions",
+        "preemptions",
+        Better.LOWER,
+        "How often the engine said that it put a running request back, over the run.",
+        partial(server_samples.rise, name="preemptions_total"),
     ),
 )

@@ -10,8 +10,17 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 import msgspec
 
 from harness.analyzer.columns import MISSING, ColumnsBuilder
+from harness.core.engine import EngineSample
+from harness.core.jsonable import from_json
 from harness.core.record import RequestRecord, StepRecord
-from harness.core.rundir import REQUESTS, STEPS, RunFolder, read_lines, read_manifest
+from harness.core.rundir import (
+    ENGINE_SAMPLES,
+    REQUESTS,
+    STEPS,
+    RunFolder,
+    read_lines,
+    read_manifest,
+)
 
 T = TypeVar("T")
 
@@ -24,12 +33,17 @@ def read_run(path: Path) -> RunFolder:
     Raises RunFolderError when there is none. The requests are RecordColumns.
     """
     manifest = read_manifest(path)
-    requests, steps = ColumnsBuilder(), list[StepRecord]()
+    requests, steps, samples = ColumnsBuilder(), list[StepRecord](), list[EngineSample]()
     as_request, as_step = _reader_of(RequestRecord), _reader_of(StepRecord)
     request_cautions = read_lines(path / REQUESTS, lambda line: requests.add(as_request(line)))
     step_cautions = read_lines(path / STEPS, lambda line: steps.append(as_step(line)))
-    cautions = (*request_cautions, *step_cautions)
-    return RunFolder(path, manifest, requests.build(), tuple(steps), cautions)
+    sample_cautions = read_lines(path / ENGINE_SAMPLES, lambda line: samples.append(_sample(line)))
+    cautions = (*request_cautions, *step_cautions, *sample_cautions)
+    return RunFolder(path, manifest, requests.build(), tuple(steps), cautions, tuple(samples))
+
+
+def _sample(line: bytes) -> EngineSample:
+    return from_json(EngineSample, msgspec.json.decode(line))
 
 
 def _reader_of(cls: type[T]) -> Callable[[bytes], T]:

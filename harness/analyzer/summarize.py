@@ -16,7 +16,11 @@ def summarize(run: RunFolder) -> Summary:
     """`run` in numbers. An empty run has no values, but it has its checks and reasons."""
     frame = frame_of(run)
     readings = {metric.name: metric.function(frame) for metric in METRICS}
-    withheld = [name for name, reading in readings.items() if is_withheld(reading)]
+    withheld = [
+        metric.name
+        for metric in METRICS
+        if metric.refines is None and is_withheld(readings[metric.name])
+    ]
     checks = check_run(frame, withheld)
     return Summary(
         manifest=run.manifest,

@@ -1,7 +1,7 @@
 """Is this run fit to be quoted? A row of small named checks, each with what it saw and its limit.
 
-Here are the checks of the run's accounts; those of its answers, its client and its arrivals have
-files of their own. Numbers of checks that a run folder cannot answer are left free.
+Here are the checks of the run's accounts; those of its answers, prompts, arrivals, client, engine
+and machine have files of their own.
 """
 
 from __future__ import annotations
@@ -23,6 +23,17 @@ from harness.analyzer.client_checks import (
 from harness.analyzer.columns import MISSING, Bools, RecordColumns
 from harness.analyzer.frame import RunFrame
 from harness.analyzer.grading import graded, invalid_if, is_virtual, skipped
+from harness.analyzer.machine_checks import check_burn_in, check_gpus
+from harness.analyzer.prompt_checks import check_prefix_cache, check_prompts
+from harness.analyzer.server_checks import (
+    check_e2e_against_engine,
+    check_in_flight,
+    check_ttft_against_engine,
+    prefix_hits,
+    token_totals,
+    with_finding,
+)
+from harness.analyzer.steady_checks import check_steady
 from harness.analyzer.summary import Check, CheckVerdict, Validity
 from harness.core.manifest import RunManifest, RunStatus
 from harness.core.record import Outcome
@@ -30,6 +41,7 @@ from harness.core.record import Outcome
 
 def check_run(frame: RunFrame, withheld: Sequence[str]) -> tuple[Check, ...]:
     """All checks of a run, by number; `withheld` are the percentiles that it cannot support."""
+    is_open_loop = frame.manifest.workload.load.is_open_loop
     return (
         check_accounting(frame.manifest, frame.records),
         check_order(frame),
@@ -42,11 +54,18 @@ def check_run(frame: RunFrame, withheld: Sequence[str]) -> tuple[Check, ...]:
         check_headroom(frame),
         check_client_faults(frame.records),
         check_arrivals(frame),
+        check_steady(frame),
         check_saturation(frame),
-        check_client_gap(frame),
+        check_in_flight(frame) if is_open_loop else check_client_gap(frame),
         check_failures(frame.records),
-        check_token_counts(frame.records),
+        with_finding(check_token_counts(frame.records), token_totals(frame)),
+        check_prompts(frame),
+        with_finding(check_prefix_cache(frame), prefix_hits(frame)),
+        check_gpus(frame),
         check_warmup(frame.manifest),
+        check_burn_in(frame.manifest),
+        check_ttft_against_engine(frame),
+        check_e2e_against_engine(frame),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from engines.dialect import OpenAICompletionsDialect
+from engines.dialects.openai_completions import OpenAICompletionsDialect
 from engines.paced import MODEL, Timetable
 from engines.paced_server import PacedProcess
 from harness import console

@@ -6,24 +6,28 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from engines.registry import open_engine
+from engines.registry import open_engine, policies
 from harness import console
 from harness.analyzer.summary import Validity
+from harness.commands.engines import keep_preflight, with_preflight
 from harness.commands.judging import compare_all, keep_summary, read_reported, simulated_twins
 from harness.core.cache import default_cache_folder
 from harness.core.clock import MonotonicClock, utc_now
-from harness.core.engine import EngineSpec
+from harness.core.engine import Checked, Engine, EngineSpec
+from harness.core.engine_flags import KnownEngines
+from harness.core.engines_file import read_engines
 from harness.core.errors import BatchmarkError, ExitCode
 from harness.core.manifest import RunStatus
 from harness.core.plan import RunFlags, RunPlan, plan_run
 from harness.core.rundir import create_folder, write_json
 from harness.core.workload import Request, Workload
 from harness.gate.baseline import load_baseline
+from harness.gate.preflight import preflight
 from harness.loadgen.ceiling import Place, find_ceiling
 from harness.loadgen.crew import workers_for
 from harness.loadgen.interruption import Interruption
 from harness.loadgen.lifecycle import RunContext, run_engine
-from harness.loadgen.machine import machine_facts
+from harness.loadgen.machine import machine_facts, with_burn_in
 from harness.loadgen.session import ClientOptions, Progress
 from reports.page import write_report
 from workloads.catalog import WorkloadSpec, build_warmup, build_workload, load_spec, spec_of
@@ -50,21 +54,33 @@ class _Work:
         return build_warmup(self.spec, plan.warmup_requests, plan.seed + repeat)
 
 
+@dataclass(frozen=True, slots=True)
+class _Stopped:
+    """Why no further run was made, and the exit code that it means."""
+
+    reason: str
+    exit_code: ExitCode = ExitCode.INVALID
+
+
 def run(flags: RunFlags, store: Path, command: tuple[str, ...], version: str) -> ExitCode:
     """Measure, then judge what was measured, whatever ended the measuring."""
-    plan, work = _open_work(plan_run(flags, utc_now()), flags.workload)
-    _check_before_measuring(plan, store)
+    known = KnownEngines(policies(), read_engines(flags.engines.file))
+    plan, work = _open_work(plan_run(flags, utc_now(), known), flags.workload)
+    engines = _check_before_measuring(plan, store)
     create_folder(plan.folder)
     console.print_plan(plan)
+    keep_preflight(engines, plan.folder)
+    if len(engines) > 1:
+        console.print_preflight(preflight(engines))
     interruption = Interruption()
-    failure = interruption.run(_measure_all(plan, work, command, version))
-    invalid = _judge(plan, store)
+    stopped = interruption.run(_measure_all(plan, work, command, version))
+    invalid = _judge(plan, engines, store)
     if interruption.exit_code is not None:
         console.print_error(f"interrupted; what was measured is in {plan.folder}")
         return interruption.exit_code
-    if failure is not None:
-        console.print_error(failure)
-        return ExitCode.INVALID
+    if stopped is not None:
+        console.print_error(stopped.reason)
+        return stopped.exit_code
     if invalid:
         console.print_error(f"INVALID: {', '.join(invalid)}; see the checks above")
         return ExitCode.INVALID
@@ -88,17 +104,21 @@ def _open_work(plan: RunPlan, name: str | None) -> tuple[RunPlan, _Work]:
     return plan, _Work(spec_of(locked), locked)
 
 
-def _check_before_measuring(plan: RunPlan, store: Path) -> None:
-    """Raise UsageError for what can be known to be wrong before an engine is started."""
-    for engine_spec in plan.engines:
-        open_engine(engine_spec, plan.folder, MonotonicClock())
+def _check_before_measuring(plan: RunPlan, store: Path) -> tuple[Engine, ...]:
+    """The engines, not started. Raises UsageError for what is known to be wrong before a start."""
+    clock = MonotonicClock()
+    engines = tuple(open_engine(spec, plan.folder / spec.name, clock) for spec in plan.engines)
+    for engine in engines:
+        if isinstance(engine, Checked):
+            engine.check()
     if plan.baseline is not None and not plan.is_baseline_measured:
         load_baseline(store, plan.baseline)
+    return engines
 
 
 async def _measure_all(
     plan: RunPlan, work: _Work, command: tuple[str, ...], version: str
-) -> str | None:
+) -> _Stopped | None:
     """Run every engine `repeats` times; returns why it stopped early, or None.
 
     Repeat i sends the same bytes to every engine, in reverse order every other time, so that a slow
@@ -116,7 +136,7 @@ async def _measure_all(
             context = RunContext(
                 tool_version=version,
                 command=command,
-                machine=machine,
+                machine=with_burn_in(machine, clock),
                 clock=clock,
                 on_stage=progress.stage,
                 on_progress=_show(progress),
@@ -127,9 +147,9 @@ async def _measure_all(
             try:
                 manifest = await run_engine(engine, workload, warmup, folder, context)
             except BatchmarkError as error:
-                return f"{folder.name}: {error}"
+                return _Stopped(f"{folder.name}: {error}", error.exit_code)
         if manifest.status is not RunStatus.COMPLETE:
-            return f"{folder.name}: {manifest.failure}"
+            return _Stopped(f"{folder.name}: {manifest.failure}")
     return None
 
 
@@ -144,7 +164,7 @@ def _schedule(plan: RunPlan) -> Iterator[tuple[int, EngineSpec, Path]]:
             yield repeat, spec, plan.folder / name
 
 
-def _judge(plan: RunPlan, store: Path) -> list[str]:
+def _judge(plan: RunPlan, engines: tuple[Engine, ...], store: Path) -> list[str]:
     """Summarise, compare and report what was measured; returns the names of runs not valid."""
     folders = [folder for _, _, folder in _schedule(plan) if folder.exists()]
     runs = [run for run in map(read_reported, folders) if run.folder.requests]
@@ -157,6 +177,7 @@ def _judge(plan: RunPlan, store: Path) -> list[str]:
     names = {r.folder.manifest.engine.name for r in whole}
     can_compare = not plan.is_baseline_measured or plan.baseline in names
     tables = compare_all(whole, plan.baseline, store) if can_compare else ()
+    tables = tuple(with_preflight(table, engines) for table in tables)
     write_json(plan.folder / COMPARISON, list(tables))
     if runs:
         twins = simulated_twins(whole)

@@ -32,8 +32,12 @@ class Code(StrEnum):
     TOKEN_COUNTS_DIFFER = "TOKEN_COUNTS_DIFFER"
     OUTPUT_NOT_AS_ASKED = "OUTPUT_NOT_AS_ASKED"
     COALESCED_CHUNKS = "COALESCED_CHUNKS"
+    FIRST_EVENT_ASSUMED = "FIRST_EVENT_ASSUMED"
+    FIRST_EVENT_BUNDLED = "FIRST_EVENT_BUNDLED"
     STREAM_LOOKS_BUFFERED = "STREAM_LOOKS_BUFFERED"
     REQUESTS_RETRIED = "REQUESTS_RETRIED"
+    PREFIX_CACHE_HIT = "PREFIX_CACHE_HIT"
+    REPEATED_PROMPTS = "REPEATED_PROMPTS"
     CLIENT_LAGGED = "CLIENT_LAGGED"
     MORE_THAN_ONE_FACTOR = "MORE_THAN_ONE_FACTOR"
     BASELINE_IS_OLD = "BASELINE_IS_OLD"
@@ -43,6 +47,13 @@ class Code(StrEnum):
     NOT_MEASURED = "NOT_MEASURED"
     RUN_INVALID = "RUN_INVALID"
     DIFFERENT_OUTPUT = "DIFFERENT_OUTPUT"
+    KNOBS_AT_DEFAULT = "KNOBS_AT_DEFAULT"
+    KNOB_NOT_EQUAL = "KNOB_NOT_EQUAL"
+    ENGINE_DIFFERS = "ENGINE_DIFFERS"
+    PREFIX_CACHE_NOT_KNOWN = "PREFIX_CACHE_NOT_KNOWN"
+    SETTINGS_NOT_ALIKE = "SETTINGS_NOT_ALIKE"
+    SETTINGS_NOT_KNOWN = "SETTINGS_NOT_KNOWN"
+    ENGINE_VERSION_UNTRIED = "ENGINE_VERSION_UNTRIED"
 
 
 TEXTS: dict[Code, tuple[str, str]] = {
@@ -90,6 +101,14 @@ TEXTS: dict[Code, tuple[str, str]] = {
         "{share:.1%} of the reads carried more than one token",
         "read inter-chunk gaps as gaps between chunks, not between tokens",
     ),
+    Code.FIRST_EVENT_ASSUMED: (
+        "TPOT assumes one token in the first event of {requests} request(s), which do not say",
+        "let the engine send token ids or a running usage, or read TPOT as a lower bound",
+    ),
+    Code.FIRST_EVENT_BUNDLED: (
+        "TPOT is too short: {requests} first event(s) carried several tokens, it leaves out one",
+        "read TPOT after the first event, which leaves all of them out",
+    ),
     Code.STREAM_LOOKS_BUFFERED: (
         "{share:.0%} of the long answers came in at the end of their request, almost at once",
         "look for a proxy that buffers or compresses; measure the engine without it",
@@ -97,6 +116,14 @@ TEXTS: dict[Code, tuple[str, str]] = {
     Code.REQUESTS_RETRIED: (
         "{requests} request(s) were sent again: the server had closed their kept connection",
         "let the server keep idle connections for longer; latency counts from the first attempt",
+    ),
+    Code.PREFIX_CACHE_HIT: (
+        "{share:.1%} of the prompt tokens came from a prefix cache that was declared off",
+        "turn the engine's prefix cache off, or declare that it is on",
+    ),
+    Code.REPEATED_PROMPTS: (
+        "{requests} requests had {distinct} distinct prompt(s); a prefix cache may answer the rest",
+        "send distinct prompts, or turn the engine's prefix cache off: hits look like speed",
     ),
     Code.CLIENT_LAGGED: (
         "the client sent late: p99 lag {lag_ms:.1f} ms",
@@ -133,6 +160,34 @@ TEXTS: dict[Code, tuple[str, str]] = {
     Code.DIFFERENT_OUTPUT: (
         "the sides received different amounts of output: {baseline:.0f} and {candidate:.0f} tokens",
         "compare latencies per token only, or make both engines answer at the length asked",
+    ),
+    Code.KNOBS_AT_DEFAULT: (
+        "left at each engine's own default, and these differ widely: {knobs}",
+        "set what is to be alike: {flags}",
+    ),
+    Code.KNOB_NOT_EQUAL: (
+        "{knob} is not alike: {cells}",
+        "give each engine what all of them can do, or read the ratio with this in mind",
+    ),
+    Code.ENGINE_DIFFERS: (
+        "{engine} cannot be made like the others in {what}",
+        "read its ratios with this in mind",
+    ),
+    Code.PREFIX_CACHE_NOT_KNOWN: (
+        "{engine} was started by somebody else, so whether its prefix cache is on is not known",
+        "start it with its prefix cache off; fresh prompts alone keep it from answering for it",
+    ),
+    Code.SETTINGS_NOT_ALIKE: (
+        "the engines ran with other settings: {settings}",
+        "set them alike: see `batchmark engines plan`",
+    ),
+    Code.SETTINGS_NOT_KNOWN: (
+        "not known of both sides, so they may differ: {settings}",
+        "launch the engine with batchmark, or look the settings up where it was started",
+    ),
+    Code.ENGINE_VERSION_UNTRIED: (
+        "{engine} has version {version}, but its adapter was written for {written_for}",
+        "check a few requests by hand, or use the version it was written for",
     ),
 }
 

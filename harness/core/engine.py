@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from harness.core.record import Answer
 from harness.core.workload import Request
@@ -26,8 +26,9 @@ class EngineSpec:
     for: with it a workload that repeats prompts measures the cache.
 
     `attach_url` names a server that somebody else has started; nothing is launched then.
-    `image` launches in a container. `api_key_env` is the name of the environment variable that
-    holds the key, never the key. `args` and `env` go to the engine as they are, after ours.
+    `image` launches in a container; `program` is the server's program where it is not on the PATH.
+    `api_key_env` is the name of the environment variable that holds the key, never the key. `args`
+    and `env` go to the engine as they are, after ours.
     """
 
     kind: str
@@ -51,6 +52,7 @@ class EngineSpec:
     metrics_url: str | None = None
     api_key_env: str | None = None
     image: str | None = None
+    program: str | None = None
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
 
@@ -61,7 +63,9 @@ class LaunchPlan:
 
     `argv` is empty when the engine is attached to. `files` are written into the run's folder before
     the start, by name. `applied` says for each knob of EngineSpec what the engine was told, in its
-    own words; `unsupported` for each knob that has no effect on this engine, why.
+    own words; `unsupported` for each knob that has no effect on this engine, why. `keys` are those
+    variables of the server that get a secret at the start, each with the variable of ours that
+    holds it.
     """
 
     argv: tuple[str, ...]
@@ -71,6 +75,7 @@ class LaunchPlan:
     files: Mapping[str, str] = field(default_factory=dict)
     applied: Mapping[str, str] = field(default_factory=dict)
     unsupported: Mapping[str, str] = field(default_factory=dict)
+    keys: Mapping[str, str] = field(default_factory=dict)
 
 
 class ExactLength(StrEnum):
@@ -249,4 +254,13 @@ class Engine(Protocol):
 
     async def stop(self) -> None:
         """End the server's whole process group. Safe to call twice, and before `start`."""
+        ...
+
+
+@runtime_checkable
+class Checked(Protocol):
+    """An engine that can tell before any start that it cannot be started here."""
+
+    def check(self) -> None:
+        """Raise UsageError or EngineFailed when it is known that the start would fail."""
         ...

@@ -13,6 +13,8 @@ from harness.core.workload import Load, Workload
 # History of the run folder's format:
 #   1  first version: manifest.json, requests.jsonl, steps.jsonl, engine.log
 SCHEMA_VERSION = 1
+# The label of a run that holds the fingerprint of its engine's launch plan.
+LAUNCH = "launch"
 
 
 class RunStatus(StrEnum):
@@ -26,7 +28,11 @@ class RunStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """The machine that a run was made on, as far as it decides speed."""
+    """The machine that a run was made on, as far as it decides speed.
+
+    `burn_in_s` is how long a fixed loop took, several times over, just before the run: how steady
+    the machine was then. It is not what the machine is, so it makes no two machines unequal.
+    """
 
     cpu_model: str
     cores: int
@@ -34,6 +40,7 @@ class MachineFacts:
     gpus: tuple[str, ...]
     os: str
     python: str
+    burn_in_s: tuple[float, ...] | None = field(default=None, compare=False)
 
     @property
     def title(self) -> str:
@@ -47,6 +54,7 @@ class WorkloadFacts:
     """The workload of a run, without its prompts.
 
     `repeat_mix` is None when the mix was sent as often as the stages of the load needed.
+    `distinct_prompts` is how many of the prompts were different ones.
     """
 
     name: str
@@ -59,6 +67,7 @@ class WorkloadFacts:
     output_tokens: int
     digest: str
     shape_digest: str
+    distinct_prompts: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +101,8 @@ class ClientFacts:
     of time by which 10 ms heartbeats of its loop came more than 5 ms late. `reads` of sockets.
     `cpu_s` is of the sending processes, `recorder_cpu_s` of decoding and recording.
     `ceiling_events_s`: how many events a second this machine's client can take, where calibrated;
-    at least so many when `ceiling_is_lower_bound`.
+    at least so many when `ceiling_is_lower_bound`. `reads_by`: what read the sockets, `compiled`,
+    or `asyncio`, which takes about twice the processor time.
     """
 
     workers: int
@@ -103,6 +113,7 @@ class ClientFacts:
     recorder_cpu_s: float
     ceiling_events_s: float | None = None
     ceiling_is_lower_bound: bool = False
+    reads_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +150,11 @@ class RunManifest:
     def model_title(self) -> str:
         """The model in the words used beside a ratio, such as `SmolLM2-135M bf16`."""
         short = {"bfloat16": "bf16", "float32": "fp32", "float16": "fp16"}
-        dtype = self.facts.dtype or self.engine.dtype
-        return f"{self.facts.model or self.engine.model} {short.get(dtype, dtype)}"
+        model, dtype = self.facts.model or self.engine.model, self.facts.dtype or self.engine.dtype
+        if self.engine.attach_url is not None:  # what was asked for says nothing about it
+            model = self.facts.model or self.facts.served_name or "unknown model"
+            dtype = self.facts.dtype or "of unknown dtype"
+        return f"{model} {short.get(dtype, dtype)}"
 
 
 def workload_facts(workload: Workload) -> WorkloadFacts:
@@ -156,4 +170,5 @@ def workload_facts(workload: Workload) -> WorkloadFacts:
         output_tokens=workload.output_tokens,
         digest=workload.digest,
         shape_digest=workload.shape_digest,
+        distinct_prompts=len({arrival.request.prompt_token_ids for arrival in workload.arrivals}),
     )

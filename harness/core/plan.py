@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from harness.core.engine import EngineSpec
+from harness.core.engine_flags import EngineFlags, KnownEngines, plan_engines
 from harness.core.errors import UsageError
 from harness.core.rundir import safe_name
 from harness.core.stages import parse_stages
@@ -41,17 +42,10 @@ class LoadFlags:
 
 @dataclass(frozen=True, slots=True)
 class RunFlags:
-    """The flags of `batchmark run`, as typed; `policies` is a list with commas."""
+    """The flags of `batchmark run`, as typed."""
 
     workload: str | None
-    engine: str
-    policies: str
-    model: str
-    slots: int
-    dtype: str
-    threads: int | None
-    pad_prompts: bool
-    batch_window_ms: float | None
+    engines: EngineFlags
     load: LoadFlags
     seed: int | None
     repeats: int
@@ -59,17 +53,16 @@ class RunFlags:
     baseline: str | None
     out: Path | None
     deadline_s: float | None
-    port: int | None
     workers: str = "auto"
     saves_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ServeFlags:
-    """The flags of `batchmark serve`, as typed."""
+    """The flags of `batchmark serve`, as typed; `policy` None is the engine's own."""
 
     model: str
-    policy: str
+    policy: str | None
     slots: int
     dtype: str
     threads: int | None
@@ -81,6 +74,11 @@ class ServeFlags:
     port: int
     step_log: Path | None
     until_stdin_closes: bool
+    engine: str = "inhouse"
+    context_tokens: int | None = None
+    batched_tokens: int | None = None
+    chunked_prefill: bool | None = None
+    prefix_cache: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,21 +142,18 @@ class RunPlan:
         return self.baseline in {spec.name for spec in self.engines}
 
 
-def plan_run(flags: RunFlags, now: datetime) -> RunPlan:
-    """The plan that `flags` describe. A seed that was not given is drawn.
+def plan_run(flags: RunFlags, now: datetime, known: KnownEngines) -> RunPlan:
+    """The plan that `flags` describe, of the engines that are `known`.
 
-    Raises UsageError naming the flag whose value is out of range.
+    A seed that was not given is drawn. Raises UsageError naming the flag whose value is wrong.
     """
-    for flag, value in (
-        ("--slots", flags.slots),
-        ("--repeats", flags.repeats),
-    ):
-        require_positive(flag, value)
-    if flags.threads is not None:
-        require_positive("--threads", flags.threads)
+    require_positive("--repeats", flags.repeats)
     if flags.deadline_s is not None:
         require_positive("--deadline-s", flags.deadline_s)
-    warmup_requests = flags.slots if flags.warmup_requests is None else flags.warmup_requests
+    engines = plan_engines(flags.engines, known)
+    warmup_requests = flags.warmup_requests
+    if warmup_requests is None:
+        warmup_requests = max(spec.slots for spec in engines)
     if warmup_requests < 0:
         msg = f"--warmup is {warmup_requests}; it must be 0 or more"
         raise UsageError(msg)
@@ -172,7 +167,7 @@ def plan_run(flags: RunFlags, now: datetime) -> RunPlan:
         repeat_mix=mix_repeats(flags.load),
         load=load,
         seed=secrets.randbelow(2**32) if flags.seed is None else flags.seed,
-        engines=tuple(_engine_spec(flags, policy) for policy in _split(flags.policies)),
+        engines=engines,
         repeats=flags.repeats,
         warmup_requests=warmup_requests,
         baseline=flags.baseline,
@@ -293,26 +288,3 @@ def require_positive(flag: str, value: float) -> None:
     if not 0 < value < float("inf"):
         msg = f"{flag} is {value:g}; it must be a number above 0"
         raise UsageError(msg)
-
-
-def _split(policies: str) -> tuple[str, ...]:
-    names = tuple(name.strip() for name in policies.split(","))
-    if len(set(names)) < len(names) or "" in names:
-        msg = f"--policy is {policies!r}; name each policy once, separated by commas"
-        raise UsageError(msg)
-    return names
-
-
-def _engine_spec(flags: RunFlags, policy: str) -> EngineSpec:
-    return EngineSpec(
-        kind=flags.engine,
-        name=f"{flags.engine}-{policy}",
-        model=flags.model,
-        policy=policy,
-        slots=flags.slots,
-        dtype=flags.dtype,
-        threads=flags.threads,
-        pad_prompts=flags.pad_prompts,
-        batch_window_ms=flags.batch_window_ms,
-        port=flags.port,
-    )

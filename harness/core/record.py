@@ -106,7 +106,8 @@ class StepRecord:
 
     Of `slots`, `running` produced a token in this step, `padded` were held by requests that had
     already ended, and the rest were empty. `prefill_padding_tokens` were computed only because
-    prompts of one batch are padded to the longest.
+    prompts of one batch are padded to the longest. The KV blocks are None where the engine has none
+    that are counted.
     """
 
     index: int
@@ -116,8 +117,8 @@ class StepRecord:
     running: int
     padded: int
     waiting: int
-    kv_blocks_used: int
-    kv_blocks_total: int
+    kv_blocks_used: int | None
+    kv_blocks_total: int | None
     prefill_sequences: int
     prefill_tokens: int
     prefill_padding_tokens: int

@@ -5,6 +5,7 @@
     manifest.json     what was measured, on what, with what (replaced whole, never edited)
     requests.jsonl    one RequestRecord a line, appended when a request ends
     steps.jsonl       one StepRecord a line, written by an engine that logs its steps
+    engine.jsonl      one EngineSample a line: the engine's own counters, from run start
     engine.log        what the server printed
     texts.jsonl       the answers as text, only when they were asked for
 
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import IO
 
 from harness.core.cautions import Caution, Code, caution
+from harness.core.engine import EngineSample
 from harness.core.errors import RunFolderError, UsageError
 from harness.core.jsonable import from_json, to_json
 from harness.core.manifest import SCHEMA_VERSION, RunManifest
@@ -104,6 +106,7 @@ class RunFolder:
     requests: Sequence[RequestRecord]
     steps: Sequence[StepRecord]
     cautions: tuple[Caution, ...]
+    samples: Sequence[EngineSample] = ()
 
 
 def read_manifest(path: Path) -> RunManifest:

@@ -3,7 +3,7 @@
 ::
 
     <store>/<name>/baseline.json     its name, when it was saved, and the run it was
-                   manifest.json, requests.jsonl, steps.jsonl     as in the run folder
+                   manifest.json, requests.jsonl, steps.jsonl, engine.jsonl   as in the run folder
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ from harness.core.cautions import Caution, Code, caution
 from harness.core.errors import RunFolderError, UsageError
 from harness.core.jsonable import from_json
 from harness.core.manifest import RunStatus
-from harness.core.rundir import MANIFEST, REQUESTS, STEPS, RunFolder, write_json
+from harness.core.rundir import (
+    ENGINE_SAMPLES,
+    MANIFEST,
+    REQUESTS,
+    STEPS,
+    RunFolder,
+    write_json,
+)
 
 LABEL = "baseline.json"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,79}")
@@ -139,7 +146,7 @@ def failed_checks(summary: Summary) -> str:
 
 def _copy(run_path: Path, folder: Path, label: BaselineLabel) -> Path:
     folder.mkdir()
-    for file in (MANIFEST, REQUESTS, STEPS):
+    for file in (MANIFEST, REQUESTS, STEPS, ENGINE_SAMPLES):
         if (run_path / file).exists():
             shutil.copyfile(run_path / file, folder / file)
     write_json(folder / LABEL, label)

@@ -11,10 +11,24 @@ from dataclasses import dataclass
 
 from harness.core.cautions import Caution, Code, caution
 from harness.core.errors import NotComparable
-from harness.core.manifest import RunManifest
+from harness.core.manifest import LAUNCH, RunManifest
 
 MEMORY_TOLERANCE = 0.05
+# An engine that sizes its KV cache by the memory it finds does so a little differently each time.
+KV_TOLERANCE = 0.02
 DIGEST_SHOWN = 8
+# Settings that decide what a ratio means: factors between runs of one kind of engine, cautions
+# between kinds.
+SETTINGS = (
+    "batched_tokens",
+    "kv_tokens",
+    "chunked_prefill",
+    "prefix_cache",
+    "speculative",
+    "kv_dtype",
+)
+# Without these known of both sides nobody can say that the sides were alike.
+NEEDED = ("slots", "prefix_cache")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +60,7 @@ class Differences:
 
 def differences(baseline: RunManifest, candidate: RunManifest) -> Differences:
     """What differs between the two runs."""
-    factors = tuple(_factors(baseline, candidate))
+    factors = tuple(_factors(baseline, candidate)) or tuple(_launch(baseline, candidate))
     return Differences(
         refusals=tuple(_refusals(baseline, candidate)),
         factors=factors,
@@ -71,7 +85,7 @@ def _refusals(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
     yield from _unequal("format version", a.schema_version, b.schema_version)
     yield from _unequal("clock", a.clock, b.clock)
     yield from _model(a, b)
-    yield from _unequal("dtype", _dtype(a), _dtype(b))
+    yield from _unequal_if_known("dtype", _dtype(a), _dtype(b))
     yield from _workload(a, b)
     yield from _unequal("CPU", a.machine.cpu_model, b.machine.cpu_model)
     yield from _unequal("cores", a.machine.cores, b.machine.cores)
@@ -110,9 +124,47 @@ def _factors(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
         yield from _policy(a, b)
         yield from _unequal("pad_prompts", a.engine.pad_prompts, b.engine.pad_prompts)
         yield from _unequal_if_known("context", a.facts.context_tokens, b.facts.context_tokens)
+        yield from _settings(a, b)
+        yield from _unequal("image", a.engine.image, b.engine.image)
+        yield from _unequal("arguments", " ".join(a.engine.args), " ".join(b.engine.args))
+        yield from _unequal("variables", _variables(a), _variables(b))
     yield from _unequal_if_known("weights", a.facts.weights, b.facts.weights)
-    yield from _unequal("slots", a.engine.slots, b.engine.slots)
-    yield from _unequal("threads", _threads(a), _threads(b))
+    yield from _unequal_if_known("slots", _setting(a, "slots"), _setting(b, "slots"))
+    yield from _unequal_if_known("threads", _threads(a), _threads(b))
+
+
+def _launch(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
+    """Something in how the two were launched that no other factor names."""
+    launches = (a.labels.get(LAUNCH), b.labels.get(LAUNCH))
+    if None not in launches:
+        yield from _by_digest("launch", a.engine.kind, b.engine.kind, launches)
+
+
+def _settings(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
+    """Each of SETTINGS that is known of both sides, and not the same."""
+    for name in SETTINGS:
+        values = (_setting(a, name), _setting(b, name))
+        if name == "kv_tokens" and _are_close(*values):
+            continue
+        yield from _unequal_if_known(name, *values)
+
+
+def _setting(manifest: RunManifest, name: str) -> object:
+    """What the engine ran with: what it said, or else what was asked for; None if not known."""
+    settings = manifest.facts.settings
+    if name in settings:
+        return settings[name]
+    return None if manifest.engine.attach_url else getattr(manifest.engine, name, None)
+
+
+def _variables(manifest: RunManifest) -> str:
+    return " ".join(f"{name}={value}" for name, value in sorted(manifest.engine.env.items()))
+
+
+def _are_close(a: object, b: object) -> bool:
+    if not isinstance(a, int | float) or not isinstance(b, int | float):
+        return False
+    return abs(a - b) <= KV_TOLERANCE * max(a, b)
 
 
 def _policy(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
@@ -128,6 +180,12 @@ def _cautions(a: RunManifest, b: RunManifest, factors: tuple[Difference, ...]) -
     if len(factors) > 1:
         listed = ", ".join(factor.factor for factor in factors)
         yield caution(Code.MORE_THAN_ONE_FACTOR, factors=listed)
+    if a.engine.kind != b.engine.kind and (unlike := ", ".join(d.factor for d in _settings(a, b))):
+        yield caution(Code.SETTINGS_NOT_ALIKE, settings=unlike)
+    unknown = [name for name in NEEDED if None in (_setting(a, name), _setting(b, name))]
+    unknown += ["dtype"] if None in (_dtype(a), _dtype(b)) else []
+    if unknown:
+        yield caution(Code.SETTINGS_NOT_KNOWN, settings=", ".join(unknown))
     seeds = (a.workload.seed, b.workload.seed)
     if seeds[0] != seeds[1] or a.workload.digest != b.workload.digest:
         yield caution(Code.DIFFERENT_PROMPTS, baseline=seeds[0], candidate=seeds[1])
@@ -155,7 +213,7 @@ def _by_digest(
 
 
 def _words(value: object) -> str:
-    return "none" if value is None else str(value)
+    return "none" if value is None else str(value) or "none"
 
 
 def _listed(names: tuple[str, ...]) -> str:
@@ -163,12 +221,19 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def _model_name(manifest: RunManifest) -> str:
-    return manifest.facts.model or manifest.engine.model
+    served = manifest.facts.served_name if manifest.engine.attach_url else None
+    return manifest.facts.model or served or manifest.engine.model
 
 
-def _dtype(manifest: RunManifest) -> str:
-    return manifest.facts.dtype or manifest.engine.dtype
+def _dtype(manifest: RunManifest) -> str | None:
+    if manifest.facts.dtype is not None or manifest.engine.attach_url is not None:
+        return manifest.facts.dtype
+    return manifest.engine.dtype
 
 
-def _threads(manifest: RunManifest) -> int:
-    return manifest.engine.threads or manifest.machine.cores
+def _threads(manifest: RunManifest) -> object:
+    """None where the engine cannot be told, or was started by somebody else."""
+    known = _setting(manifest, "threads")
+    if known is not None or "threads" in manifest.facts.settings or manifest.engine.attach_url:
+        return known
+    return manifest.machine.cores

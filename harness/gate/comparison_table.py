@@ -8,7 +8,7 @@ from harness.analyzer.metrics import Better, Metric, find_metric
 from harness.gate import formatting
 from harness.gate.cells import Align, Cell, Column, Reasons, Table, Tone
 from harness.gate.comparison import Comparison, ComparisonTable, phrase
-from harness.gate.tables import metric_name
+from harness.gate.tables import metric_name, says_more
 
 HEADLINES = ("output_tok_s", "decode_output_tok_s", "ttft_s_p50", "e2e_s_p50")
 
@@ -20,12 +20,16 @@ def headlines(table: ComparisonTable) -> tuple[Comparison, ...]:
 
 
 def comparison_table(table: ComparisonTable) -> Table:
-    """All metrics of a candidate beside its baseline's. Each ratio's note is its full phrase."""
-    has_intervals = any(row.lo is not None and row.hi is not None for row in table.rows)
+    """The metrics of a candidate beside its baseline's. Each ratio's note is its full phrase."""
+    sides = [
+        {row.metric: row.baseline for row in table.rows},
+        {row.metric: row.candidate for row in table.rows},
+    ]
+    shown = [row for row in table.rows if says_more(find_metric(row.metric), sides)]
+    has_intervals = any(row.lo is not None and row.hi is not None for row in shown)
     reasons = Reasons()
     rows = tuple(
-        tuple(_comparison_cells(table, row, reasons, has_intervals=has_intervals))
-        for row in table.rows
+        tuple(_comparison_cells(table, row, reasons, has_intervals=has_intervals)) for row in shown
     )
     columns = (
         Column("Metric"),
@@ -36,7 +40,7 @@ def comparison_table(table: ComparisonTable) -> Table:
         Column("Candidate"),
     )
     title = f"{table.candidate_name} against {table.baseline_name}"
-    doubts = [certainty(row) for row in table.rows if row.ratio is not None and row.lo is None]
+    doubts = [certainty(row) for row in shown if row.ratio is not None and row.lo is None]
     return Table(title, columns, rows, (*reasons.notes, *dict.fromkeys(doubts)))
 
 

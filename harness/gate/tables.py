@@ -33,14 +33,27 @@ def run_labels(manifests: Sequence[RunManifest]) -> tuple[str, ...]:
     )
 
 
+def says_more(metric: Metric, sides: Sequence[Mapping[str, float | None]]) -> bool:
+    """False for a metric that refines another, and on no side has another value than that.
+
+    `sides` are values by the name of the metric: of runs, or of what is compared.
+    """
+    if metric.refines is None:
+        return True
+    pairs = ((side.get(metric.name), side.get(metric.refines)) for side in sides)
+    return any(value is not None and value != refined for value, refined in pairs)
+
+
 def metric_table(summaries: Sequence[Summary]) -> Table:
-    """Every metric of every run: a row per metric, a column per run."""
+    """Every metric that says something of its own: a row per metric, a column per run."""
     labels = run_labels([summary.manifest for summary in summaries])
     values = [{value.metric: value for value in summary.values} for summary in summaries]
+    numbers = [{name: value.value for name, value in of_run.items()} for of_run in values]
     reasons = Reasons()
     rows = tuple(
         (metric_name(metric), *(_metric_cell(metric, of_run, reasons) for of_run in values))
         for metric in METRICS
+        if says_more(metric, numbers)
     )
     columns = (Column("Metric"), *(Column(label, Align.RIGHT) for label in labels))
     return Table("Metrics of each run", columns, rows, reasons.notes)

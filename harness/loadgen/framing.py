@@ -7,7 +7,10 @@ taken apart when nobody waits any more, by `capture_of`.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
 
 import httptools
 import msgspec
@@ -17,10 +20,30 @@ from harness.core.engine import Capture, Ending, Read
 # A named tuple's own constructor takes twice the time, and there is one for every token.
 _new_tuple = tuple.__new__
 EMPTY_LINE = b"\r\n\r\n"
+# A response beyond this is not an answer; it fails alone, before it takes the memory of the others.
+MOST_RESPONSE_BYTES = 64 * 2**20
+_INT64, _UINT32 = "q", "I"
+
+
+class PackedReads(NamedTuple):
+    """The reads of one exchange: `data` is all bytes, in order; read i ends before byte `ends[i]`.
+
+    `stamps_ns` is an array of int64, `ends` of uint32, both in this machine's byte order.
+    """
+
+    stamps_ns: bytes = b""
+    ends: bytes = b""
+    data: bytes = b""
+
+
+def pack_reads(stamps_ns: Sequence[int], reads: Sequence[bytes]) -> PackedReads:
+    """`reads[i]` came at `stamps_ns[i]`."""
+    ends = array(_UINT32, accumulate(map(len, reads)))
+    return PackedReads(array(_INT64, stamps_ns).tobytes(), ends.tobytes(), b"".join(reads))
 
 
 class RawCapture(msgspec.Struct, frozen=True, array_like=True):
-    """One exchange as it was read: `stamps_ns[i]` is when `reads[i]` came. Instants are absolute.
+    """One exchange as it was read. Instants are absolute.
 
     `retries` counts earlier attempts that were closed by the server before any byte came back.
     """
@@ -31,8 +54,12 @@ class RawCapture(msgspec.Struct, frozen=True, array_like=True):
     ending: Ending
     detail: str
     retries: int
-    stamps_ns: list[int]
-    reads: list[bytes]
+    reads: PackedReads = PackedReads()
+
+    @property
+    def reads_count(self) -> int:
+        """How often the socket was read."""
+        return len(self.reads.ends) // 4
 
 
 class ResponseEnd:
@@ -89,11 +116,12 @@ class _Body:
         self.now_ns = 0
         self._parser = httptools.HttpResponseParser(self)
 
-    def feed(self, stamps_ns: Sequence[int], reads: Sequence[bytes]) -> None:
-        feed_data = self._parser.feed_data
+    def feed(self, stamps_ns: array[int], ends: array[int], data: bytes) -> None:
+        feed_data, start = self._parser.feed_data, 0
         try:
-            for self.now_ns, data in zip(stamps_ns, reads, strict=True):
-                feed_data(data)
+            for self.now_ns, end in zip(stamps_ns, ends, strict=True):
+                feed_data(data[start:end])
+                start = end
         except httptools.HttpParserError:
             return  # the ending says so already; what came before is kept
 
@@ -109,17 +137,18 @@ class _Body:
 
 def capture_of(raw: RawCapture) -> Capture:
     """`raw` with headers read and chunk framing taken off."""
+    stamps_ns, ends = array(_INT64, raw.reads.stamps_ns), array(_UINT32, raw.reads.ends)
     body = _Body()
-    body.feed(raw.stamps_ns, raw.reads)
+    body.feed(stamps_ns, ends, raw.reads.data)
     return Capture(
         sent_ns=raw.sent_ns,
         status=body.status,
         headers=tuple(body.headers),
-        first_byte_ns=raw.stamps_ns[0] if raw.stamps_ns else None,
+        first_byte_ns=stamps_ns[0] if stamps_ns else None,
         reads=tuple(body.reads),
         closed_ns=raw.ended_ns,
         ending=raw.ending,
         detail=raw.detail,
-        bytes_received=sum(map(len, raw.reads)),
+        bytes_received=len(raw.reads.data),
         retries=raw.retries,
     )

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.core.clock import Clock, utc_now
-from harness.core.engine import Engine
-from harness.core.errors import BatchmarkError
-from harness.core.manifest import MachineFacts, RunManifest, RunStatus, workload_facts
+from harness.core.engine import Engine, EngineFacts
+from harness.core.errors import BatchmarkError, UsageError
+from harness.core.fingerprint import fingerprint
+from harness.core.manifest import LAUNCH, MachineFacts, RunManifest, RunStatus, workload_facts
 from harness.core.rundir import MANIFEST, write_json
 from harness.core.units import NS_PER_MS
 from harness.core.workload import Request, Workload
@@ -29,6 +30,7 @@ from harness.loadgen.session import (
     prepare,
     warm_up,
 )
+from harness.loadgen.watcher import Watched, take_sample, watching
 
 # From the last preparation to the first due instant, so that the first send is not late.
 LEAD_NS = 20 * NS_PER_MS
@@ -96,17 +98,21 @@ async def _measure(
     await engine.start()
     await engine.wait_until_ready()
     facts = await engine.facts()
+    _require_room(workload, facts, engine.spec.name)
     served = facts.served_name or facts.model or engine.spec.model
     link = Link(engine.plan.base_url, served, engine.dialect, context.clock, engine.raise_if_dead)
     context.on_stage("warming up")
     await warm_up(link, warmup, context.deadline_s)
     async with prepare(link, workload, folder, context.client) as prepared:
         context.on_stage("measuring")
+        watched = Watched(engine.sample, context.clock, folder)
+        before = await take_sample(watched)
         manifest = replace(manifest, facts=facts, start_ns=context.clock.now_ns() + LEAD_NS)
         write_json(folder / MANIFEST, manifest)
-        measured = await measure(
-            prepared, manifest.start_ns, context.on_progress, context.deadline_s
-        )
+        async with watching(watched, manifest.start_ns, before):
+            measured = await measure(
+                prepared, manifest.start_ns, context.on_progress, context.deadline_s
+            )
     if measured.client is not None and context.ceiling is not None:
         client = replace(
             measured.client,
@@ -115,6 +121,16 @@ async def _measure(
         )
         measured = replace(measured, client=client)
     return measured, manifest
+
+
+def _require_room(workload: Workload, facts: EngineFacts, name: str) -> None:
+    """Raise UsageError when the longest request does not fit into the engine's context."""
+    requests = (arrival.request for arrival in workload.arrivals)
+    needed = max((len(r.prompt_token_ids) + r.max_tokens for r in requests), default=0)
+    if facts.context_tokens is not None and needed > facts.context_tokens:
+        msg = f"the longest request of {workload.name} needs {needed} tokens, but {name} has a"
+        remedy = f"give it more with --context-tokens {needed}, or send shorter requests"
+        raise UsageError(f"{msg} context of {facts.context_tokens}; {remedy}")
 
 
 def _open_manifest(
@@ -133,6 +149,7 @@ def _open_manifest(
         machine=context.machine,
         launch=(*(f"{k}={v}" for k, v in engine.plan.env.items()), *engine.plan.argv),
         warmup_requests=warmup,
+        labels={LAUNCH: fingerprint(engine.plan, folder)},
     )
     manifest = replace(manifest, counts=replace(manifest.counts, planned=len(workload.arrivals)))
     write_json(folder / MANIFEST, manifest)

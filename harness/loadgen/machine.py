@@ -1,4 +1,4 @@
-"""Facts about this machine, for the manifest."""
+"""Facts about this machine, for the manifest, and how steady it is just now."""
 
 from __future__ import annotations
 
@@ -7,9 +7,18 @@ import platform
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
+from harness.core.burn_in import STEADY, TIMINGS, spread
+from harness.core.clock import Clock
 from harness.core.manifest import MachineFacts
+from harness.core.units import ns_to_s
+
+# About 20 ms of plain Python.
+BURN_IN_STEPS = 120_000
+# On cores that others share, one round in four has a neighbour in it, and one in forty of these.
+BURN_IN_ROUNDS = 5
 
 
 def machine_facts() -> MachineFacts:
@@ -22,6 +31,32 @@ def machine_facts() -> MachineFacts:
         os=f"{platform.system()} {platform.release()}",
         python=platform.python_version(),
     )
+
+
+def with_burn_in(machine: MachineFacts, clock: Clock) -> MachineFacts:
+    """`machine` with how long a fixed loop takes on it now, seven times over."""
+    return replace(machine, burn_in_s=burn_in_s(clock))
+
+
+def burn_in_s(clock: Clock, steps: int = BURN_IN_STEPS) -> tuple[float, ...]:
+    """Seconds that a loop of `steps` took, seven times over: the first round that was steady.
+
+    The question is whether the machine can keep a pace, not whether something ran on it for a
+    moment, so there are up to five rounds; if none is steady, it is the steadiest.
+    """
+    rounds: list[tuple[float, ...]] = []
+    while len(rounds) < BURN_IN_ROUNDS:
+        rounds.append(tuple(_timing_s(clock, steps) for _ in range(TIMINGS)))
+        if spread(rounds[-1]) <= STEADY:
+            break
+    return min(rounds, key=spread)
+
+
+def _timing_s(clock: Clock, steps: int) -> float:
+    started_ns, value = clock.now_ns(), 0
+    for step in range(steps):
+        value = (value * 1_103_515_245 + step) & 0x7FFF_FFFF
+    return ns_to_s(clock.now_ns() - started_ns)
 
 
 def _cpu_model() -> str:

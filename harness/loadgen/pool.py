@@ -9,7 +9,10 @@ from collections.abc import Callable
 
 from harness.core.engine import Ending
 from harness.core.errors import UsageError
+from harness.loadgen.direct_connection import DirectConnection
 from harness.loadgen.framing import RawCapture
+from harness.loadgen.protocol_connection import ProtocolConnection
+from harness.loadgen.receiver import Receiver, receive_library
 from harness.loadgen.wire import Connection, Job, Target, connect_fault
 
 # Files that a process has open besides its connections: standard streams, logs, the loop's own.
@@ -34,6 +37,8 @@ class Pool:
         self._idle: list[Connection] = []
         self._busy: set[Connection] = set()
         self._opening: dict[asyncio.Task[None], Job] = {}
+        self._receiver: Receiver | None = None
+        self._reads_ended = 0
         self._tls = ssl.create_default_context() if target.is_tls else None
 
     @property
@@ -42,9 +47,16 @@ class Pool:
         return len(self._busy) + len(self._opening)
 
     @property
-    def reads_in_flight(self) -> int:
-        """Reads of the jobs in flight."""
-        return sum(connection.reads_so_far for connection in self._busy)
+    def reads(self) -> int:
+        """Reads so far, of all jobs."""
+        if self._receiver is not None:
+            return self._receiver.reads
+        return self._reads_ended + sum(connection.reads_so_far for connection in self._busy)
+
+    @property
+    def reads_by(self) -> str:
+        """What reads the sockets: `compiled`, or `asyncio`."""
+        return "asyncio" if self._receiver is None else "compiled"
 
     async def open(self, count: int) -> None:
         """Have `count` idle connections; fewer when the server refuses some now."""
@@ -65,11 +77,6 @@ class Pool:
         else:
             self._send_afresh(job)
 
-    def refuse_endless(self) -> None:
-        """Fail the jobs whose answer has grown beyond any bound; asked now and then."""
-        for connection in list(self._busy):
-            connection.refuse_endless()
-
     def cancel_all(self) -> None:
         """Give up all jobs; each is delivered as cancelled."""
         now_ns = self._now_ns()
@@ -77,7 +84,7 @@ class Pool:
             task.cancel()
             sent_ns, why = job.sent_ns or now_ns, "its connection was still being opened"
             self._deliver(
-                RawCapture(job.index, sent_ns, now_ns, Ending.CANCELLED, why, job.retries, [], [])
+                RawCapture(job.index, sent_ns, now_ns, Ending.CANCELLED, why, job.retries)
             )
         self._opening.clear()
         for connection in list(self._busy):
@@ -85,9 +92,11 @@ class Pool:
 
     def close(self) -> None:
         """Close all connections."""
-        for connection in self._idle:
+        for connection in (*self._idle, *self._busy):
             connection.close()
         self._idle.clear()
+        if self._receiver is not None:
+            self._receiver.close()
 
     def _send_afresh(self, job: Job) -> None:
         task = asyncio.get_running_loop().create_task(self._send_on_a_new_one(job))
@@ -102,19 +111,26 @@ class Pool:
             ending, detail = connect_fault(error)
             sent_ns = job.sent_ns if job.retries else asked_ns
             ended_ns = self._now_ns()
-            self._deliver(
-                RawCapture(job.index, sent_ns, ended_ns, ending, detail, job.retries, [], [])
-            )
+            self._deliver(RawCapture(job.index, sent_ns, ended_ns, ending, detail, job.retries))
             return
         self._opening.pop(_this_task(), None)
         self._busy.add(connection)
         connection.begin(job)
 
     async def _connect(self) -> Connection:
+        if self._target.is_tls or (library := receive_library()) is None:
+            return await self._connect_by_protocol()
+        if self._receiver is None:
+            self._receiver = Receiver(library)
+        direct = DirectConnection(self._now_ns, self._end, self._lose, self._receiver)
+        await direct.open(self._target)
+        return direct
+
+    async def _connect_by_protocol(self) -> Connection:
         loop = asyncio.get_running_loop()
 
-        def make() -> Connection:
-            return Connection(self._now_ns, self._end, self._lose)
+        def make() -> ProtocolConnection:
+            return ProtocolConnection(self._now_ns, self._end, self._lose)
 
         if self._target.socket_path is not None:
             _, connection = await loop.create_unix_connection(make, self._target.socket_path)
@@ -134,6 +150,7 @@ class Pool:
             self._send_afresh(job)  # another idle connection may be closed as well
             return
         capture = connection.capture(job)
+        self._reads_ended += capture.reads_count
         connection.is_used = True
         if connection.is_open and connection.ending is Ending.COMPLETE:
             self._idle.append(connection)

@@ -99,6 +99,9 @@ def to_record(asked: Asked, capture: Capture, answer: Answer, start_ns: int) -> 
         bytes_received=capture.bytes_received,
         retries=capture.retries,
         first_event_ns=relative(answer.first_event_ns),
+        first_answer_ns=relative(answer.first_answer_ns),
+        usage_tokens=answer.usage_tokens,
+        cached_tokens=answer.cached_tokens,
     )
 
 

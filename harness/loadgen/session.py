@@ -225,6 +225,7 @@ def _client_facts(prepared: Prepared) -> ClientFacts | None:
         reads=prepared.crew.tally.reads,
         recorder_cpu_s=ns_to_s(prepared.recorder.cpu_ns),
         cpu_s=ns_to_s(sum(e.cpu_ns for e in exertions)),
+        reads_by=exertions[0].reads_by,
     )
 
 

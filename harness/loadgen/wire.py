@@ -1,11 +1,15 @@
-"""One connection: sends a request, stamps every read, keeps the bytes, interprets nothing."""
+"""One exchange over one connection: send a request, keep what comes back, notice how it ends.
+
+Every read is stamped before anything else and kept as bytes. Nothing is interpreted here but where
+the response ends; what it says is taken apart later, by the recorder.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import os
 import ssl
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -14,12 +18,13 @@ import httptools
 
 from harness.core.engine import Ending, WireRequest
 from harness.core.errors import UsageError
-from harness.loadgen.framing import EMPTY_LINE, RawCapture, ResponseEnd
-
-# A response beyond this is not an answer; it fails alone, before it takes the memory of the others.
-MOST_RESPONSE_BYTES = 64 * 2**20
-# One read brings 256 KiB at most, so a response of fewer reads cannot be beyond the bound.
-FEWEST_READS_OF_ENDLESS = 256
+from harness.loadgen.framing import (
+    EMPTY_LINE,
+    MOST_RESPONSE_BYTES,
+    PackedReads,
+    RawCapture,
+    ResponseEnd,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,34 +78,13 @@ class Job:
         self.retries = 0
 
 
-class Connection(asyncio.Protocol):
+class Connection(ABC):
     """Carries one exchange at a time, and may carry the next when the server keeps it open.
 
     `on_end(connection)` is called once for each exchange, when `ending` is set; it must take what
-    it needs at once. `job` is None while no exchange is in progress.
+    it needs at once. `job` is None while no exchange is in progress. How bytes are written and read
+    is left to the two kinds that there are: DirectConnection and ProtocolConnection.
     """
-
-    __slots__ = (
-        "_add_read",
-        "_add_stamp",
-        "_bytes",
-        "_counted",
-        "_end",
-        "_fed",
-        "_is_chunked",
-        "_now_ns",
-        "_on_end",
-        "_on_idle_lost",
-        "_reads",
-        "_stamps",
-        "detail",
-        "ended_ns",
-        "ending",
-        "is_open",
-        "is_used",
-        "job",
-        "transport",
-    )
 
     def __init__(
         self,
@@ -111,107 +95,83 @@ class Connection(asyncio.Protocol):
         self._now_ns = now_ns
         self._on_end = on_end
         self._on_idle_lost = on_idle_lost
-        self.transport: asyncio.Transport | None = None
         self.job: Job | None = None
         self.is_open = False
         self.is_used = False
 
     def begin(self, job: Job) -> None:
         """Stamp the instant and write the request of `job`."""
-        self._stamps: list[int] = []
-        self._reads: list[bytes] = []
-        self._add_stamp = self._stamps.append
-        self._add_read = self._reads.append
         self._end = ResponseEnd()
-        self._is_chunked = False
         self._fed = 0
-        self._counted = 0
-        self._bytes = 0
         self.ending = Ending.NOT_ENDED
         self.detail = ""
         self.job = job
+        self._forget()
         if not job.retries:
             job.sent_ns = self._now_ns()
-        if self.transport is None or not self.is_open:
+        if not self.is_open:
             self._finish(Ending.RESET, "the connection was lost before the request was written")
             return
-        self.transport.write(job.payload)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport; nothing is sent before `begin`."""
-        self.transport = transport  # type: ignore[assignment]
-        self.is_open = True
-
-    def data_received(self, data: bytes) -> None:
-        """Stamp the read before anything else, keep it, and see whether it can be the last."""
-        self._add_stamp(self._now_ns())
-        self._add_read(data)
-        # A read of less than an empty line may be the end of one that began in the read before.
-        if self._is_chunked and not data.endswith(EMPTY_LINE) and len(data) > 3:
-            return
-        self._advance()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """What was in progress was cut, or reset, unless closing is how the response ends."""
-        self.is_open = False
-        if self.job is None:
-            self._on_idle_lost(self)
-            return
-        if exc is not None:
-            self._finish(Ending.RESET, str(exc))
-            return
-        if self._feed() and not self._end.is_complete:
-            is_whole = self._end.lasts_until_close
-            self._finish(Ending.COMPLETE if is_whole else Ending.CUT)
+        self._write(job.payload)
 
     def cancel(self) -> None:
         """Give up the exchange in progress, because its answer is no longer wanted."""
         if self.job is not None:
             self._finish(Ending.CANCELLED)
 
-    def close(self) -> None:
-        """Close the connection."""
-        if self.transport is not None:
-            self.transport.close()
-        self.is_open = False
-
-    @property
-    def reads_so_far(self) -> int:
-        """Reads of the exchange in progress."""
-        return len(self._reads) if self.job is not None else 0
-
-    def refuse_endless(self) -> None:
-        """Fail the exchange in progress when more came back than any answer has."""
-        if self.job is None or len(self._reads) < FEWEST_READS_OF_ENDLESS:
-            return
-        self._bytes += sum(map(len, self._reads[self._counted :]))
-        self._counted = len(self._reads)
-        if self._bytes >= MOST_RESPONSE_BYTES:
+    def refuse_too_large(self) -> None:
+        """Fail the exchange in progress: more came back than any answer has."""
+        if self.job is not None:
             self._finish(Ending.TOO_LARGE, f"more than {MOST_RESPONSE_BYTES} bytes")
 
+    @abstractmethod
+    def close(self) -> None:
+        """Close the connection. What was read stays until the next exchange, or `release`."""
+
     @property
-    def was_closed_unanswered(self) -> bool:
-        """True when the server closed a connection it had kept open, before any byte came back."""
-        return self.is_used and not self._reads and self.ending in (Ending.CUT, Ending.RESET)
+    @abstractmethod
+    def reads_so_far(self) -> int:
+        """Reads of the exchange in progress, or of the one that has just ended."""
 
     def capture(self, job: Job) -> RawCapture:
         """What was read of the exchange that has just ended."""
         return RawCapture(
             job.index, job.sent_ns, self.ended_ns, self.ending, self.detail, job.retries,
-            self._stamps, self._reads,
+            self._packed(),
         )  # fmt: skip
 
+    @property
+    def was_closed_unanswered(self) -> bool:
+        """True when the server closed a connection it had kept open, before any byte came back."""
+        is_cut = self.ending in (Ending.CUT, Ending.RESET)
+        return is_cut and self.is_used and not self.reads_so_far
+
     def _advance(self) -> None:
-        self.refuse_endless()
-        if self.job is not None and self._feed():
-            self._is_chunked = self._end.is_chunked and self._end.is_head_complete
+        """Let the parser see what it has not seen; it may end the exchange."""
+        if self.job is None:  # nothing was asked for
+            self.close()
+            self._on_idle_lost(self)
+            return
+        if self._feed() and self._end.is_chunked and self._end.is_head_complete:
+            self._note_chunked()
+
+    def _lose(self, error: Exception | None) -> None:
+        """What was in progress was cut, or reset, unless closing is how the response ends."""
+        self.is_open = False
+        if self.job is None:
+            self._on_idle_lost(self)
+        elif error is not None:
+            self._finish(Ending.RESET, in_words(error))
+        elif self._feed():
+            is_whole = self._end.lasts_until_close
+            self._finish(Ending.COMPLETE if is_whole else Ending.CUT)
 
     def _feed(self) -> bool:
-        """Let the parser see what it has not seen; False when that ended the exchange."""
-        unseen = self._reads[self._fed :]
-        self._fed = len(self._reads)
+        """Feed the parser; False when that ended the exchange."""
+        unseen = self._unseen(self._fed)
+        self._fed += len(unseen)
         try:
-            self._end.feed(unseen[0] if len(unseen) == 1 else b"".join(unseen))
+            self._end.feed(unseen)
         except httptools.HttpParserError as error:
             self._finish(Ending.BAD_FRAMING, str(error))
             return False
@@ -227,6 +187,30 @@ class Connection(asyncio.Protocol):
         if not (ending is Ending.COMPLETE and self._end.allows_reuse):
             self.close()
         self._on_end(self)
+
+    @abstractmethod
+    def _forget(self) -> None:
+        """Forget what was read; every read is looked at until `_note_chunked`."""
+
+    @abstractmethod
+    def _write(self, payload: bytes) -> None: ...
+
+    @abstractmethod
+    def _unseen(self, seen: int) -> bytes:
+        """What was read of the exchange after its first `seen` bytes."""
+
+    @abstractmethod
+    def _note_chunked(self) -> None:
+        """The response ends with an empty line, so other reads need not be looked at."""
+
+    @abstractmethod
+    def _packed(self) -> PackedReads: ...
+
+
+def in_words(error: Exception) -> str:
+    """The system's words for `error`, without its number."""
+    number = getattr(error, "errno", None)
+    return os.strerror(number) if isinstance(number, int) and number > 0 else str(error)
 
 
 def connect_fault(error: OSError) -> tuple[Ending, str]:

@@ -90,11 +90,13 @@ class Exertion:
     """How hard a worker's process worked between start and end: is it the bottleneck itself?
 
     `blocked_ns`: time by which 10 ms heartbeats came more than 5 ms late. `cpu_ns`: user, system.
+    `reads_by`: what read its sockets, `compiled` or `asyncio`.
     """
 
     wall_ns: int
     cpu_ns: int
     blocked_ns: int
+    reads_by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,6 @@ class _Worker:
         self._sent = 0
         self._ended = 0
         self._broken = 0
-        self._reads = 0
         self._blocked_ns = 0
         self._over = asyncio.Event()
         self._pacer = self._make_pacer()
@@ -158,7 +159,12 @@ class _Worker:
         for task in tasks:
             task.cancel()
         self._spool_some(len(self._unspooled))
-        exertion = Exertion(self._clock.now_ns() - start_ns, cpu_ns() - used_ns, self._blocked_ns)
+        exertion = Exertion(
+            wall_ns=self._clock.now_ns() - start_ns,
+            cpu_ns=cpu_ns() - used_ns,
+            blocked_ns=self._blocked_ns,
+            reads_by=self._pool.reads_by,
+        )
         self._pacer.stop()
         self._pool.close()
         self._spool.close()
@@ -189,7 +195,6 @@ class _Worker:
             asyncio.get_running_loop().call_later(SPOOL_AFTER_S, self._spool_later)
         self._unspooled.append(capture)
         self._ended += 1
-        self._reads += len(capture.reads)
         self._broken += capture.ending is not Ending.COMPLETE
         self._pacer.note_end()
         if self._pacer.is_done and not self._pool.in_flight:
@@ -229,14 +234,12 @@ class _Worker:
         self._over.set()
 
     def _tally(self) -> Tally:
-        reads = self._reads + self._pool.reads_in_flight
-        return Tally(self._sent, self._ended, self._broken, reads)
+        return Tally(self._sent, self._ended, self._broken, self._pool.reads)
 
     async def _tell(self) -> None:
         while True:
             await asyncio.sleep(PROGRESS_EVERY_S)
             self._say(self._tally())
-            self._pool.refuse_endless()
 
     async def _beat(self) -> None:
         due_ns = self._clock.now_ns()

@@ -6,6 +6,7 @@ import html
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from matplotlib.image import imread
 
 from harness.analyzer.summarize import summarize
-from harness.core.engine import EngineSpec
+from harness.core.engine import EngineSample, EngineSpec
 from harness.gate.comparison import compare
 from reports.page import ReportedRun, render_report
 
@@ -80,6 +81,8 @@ def report(build: Any, *names: str) -> str:
         ]
         steps = [build.step(i, i * 10, running=3, padded=1) for i in range(20)]
         folder = build.run(records, steps, engine=EngineSpec("inhouse", name, "m", "static"))
+        samples = (EngineSample(k * 50_000_000, running=3.0, kv_share=0.5) for k in range(10))
+        folder = replace(folder, samples=tuple(samples))
         runs.append(ReportedRun(folder, summarize(folder)))
     base, *others = [run.summary for run in runs]
     tables = [compare(names[0], [base], o.manifest.engine.name, [o], paired=True) for o in others]
@@ -93,7 +96,7 @@ def test_every_section_and_figure_is_there_and_the_browser_complains_of_nothing(
     seen = browse(page, "--dump-dom")
     assert len(re.findall(r"<section id=", seen.stdout)) == 8
     assert 'header id="headline"' in seen.stdout
-    assert len(re.findall(r"<svg ", seen.stdout)) == 5
+    assert len(re.findall(r"<svg ", seen.stdout)) == 6
     assert ":CONSOLE" not in seen.stderr
 
 
@@ -126,7 +129,7 @@ def test_figures_draw_something_inside_their_frame(build: Any, tmp_path: Path) -
         " && box.x + box.width <= frame.width + 1; }).length"
     )
     text = report(build, "inhouse-static", "inhouse-continuous")
-    assert "<output>5</output>" in dom_of(saved(tmp_path, framed(text, 1200, asked)))
+    assert "<output>6</output>" in dom_of(saved(tmp_path, framed(text, 1200, asked)))
 
 
 @pytest.mark.parametrize(("scheme", "is_dark"), [(1, False), (0, True)], ids=["light", "dark"])

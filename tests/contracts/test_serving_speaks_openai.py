@@ -13,7 +13,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from engines.dialect import OpenAICompletionsDialect, SseParser
+from engines.dialects.openai_completions import OpenAICompletionsDialect
+from engines.dialects.sse import SseParser
 from engines.serving.app import build_app
 from engines.serving.generation import GeneratedToken, GenerationRequest, RequestRefused
 from harness.core.engine import Capture, Ending, EngineFacts, Read
@@ -337,7 +338,7 @@ def test_the_other_routes_say_what_the_engine_is() -> None:
 
     model = json.loads(texts["/v1/models"])["data"][0]
     assert (model["id"], model["max_model_len"]) == (MODEL, CONTEXT_TOKENS)
-    assert texts["/metrics"].splitlines() == [
+    assert texts["/metrics"].splitlines()[:6] == [
         "# HELP batchmark_requests_running The engine's requests running.",
         "# TYPE batchmark_requests_running gauge",
         "batchmark_requests_running 1.0",
@@ -347,6 +348,24 @@ def test_the_other_routes_say_what_the_engine_is() -> None:
     ]
     facts = from_json(EngineFacts, json.loads(texts["/server_info"]))
     assert facts == EchoEngine().facts()
+
+
+@pytest.mark.parametrize(("fails_after", "ended"), [(None, 2), (1, 0)])
+def test_the_metrics_page_times_first_tokens_and_whole_answers(
+    fails_after: int | None, ended: int
+) -> None:
+    async def test(_: EchoEngine, session: aiohttp.ClientSession, url: str) -> str:
+        for body in (completion(), completion(stream=True), completion(max_tokens=CONTEXT_TOKENS)):
+            async with session.post(url + "/v1/completions", json=body) as response:
+                await response.read()
+        async with session.get(url + "/metrics") as response:
+            return await response.text()
+
+    lines = on_server(test, fails_after).splitlines()
+
+    assert "# TYPE batchmark_ttft_seconds histogram" in lines
+    assert "batchmark_ttft_seconds_count 2" in lines
+    assert f"batchmark_e2e_seconds_count {ended}" in lines
 
 
 def test_wide_characters_of_one_byte_tokens_arrive_whole() -> None:

@@ -14,10 +14,10 @@ import torch
 
 from engines.inhouse.kv_cache import CacheSize, KvCache
 from engines.inhouse.model import LlamaModel
-from engines.inhouse.model_store import resolve_model
 from engines.inhouse.runner import Runner
-from engines.inhouse.tokenizer import Codec, load_codec
 from engines.inhouse.weights import load_weights
+from engines.models.model_store import resolve_model
+from engines.models.tokenizer import Codec, load_codec
 from engines.scheduling.policies import make_policy
 from engines.scheduling.scheduler import Limits, Scheduler
 from engines.scheduling.sequence import Sequence

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.dialect import OpenAICompletionsDialect
+from engines.dialects.openai_completions import OpenAICompletionsDialect
 from engines.scripted import Script, ScriptedServer
 from harness.core.clock import MonotonicClock
 from harness.core.engine import EngineFacts, EngineSpec, LaunchPlan
@@ -86,6 +86,9 @@ class ScriptedEngine:
 
     async def facts(self) -> EngineFacts:
         return EngineFacts(version="1", model=self.spec.model, served_name="m")
+
+    async def sample(self) -> None:
+        return None
 
     def raise_if_dead(self) -> None:
         return None

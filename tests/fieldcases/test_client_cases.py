@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from engines.dialect import OpenAICompletionsDialect
+from engines.dialects.openai_completions import OpenAICompletionsDialect
 from engines.scripted import Script, ScriptedServer, ScriptEnd, chunk, response_head
 from harness.analyzer.metrics import find_metric
 from harness.analyzer.summary import CheckVerdict, Summary, Validity
@@ -252,7 +252,7 @@ def test_d13_nothing_that_waits_for_an_answer_has_a_time_out(answer: MakeAnswer)
             listener.setblocking(False)
             server, _ = await loop.sock_accept(listener)
             await loop.sock_sendall(server, response_head() + chunk(b"a"))
-            while not pool.reads_in_flight:
+            while not pool.reads:
                 await asyncio.sleep(0)
             await loop.sock_sendall(server, chunk(b"b") + chunk(b""))
             await ended.wait()
@@ -290,7 +290,7 @@ def test_d14_d16_a_fault_of_this_machine_is_not_put_down_to_the_server(
 ) -> None:
     """inference-benchmark#19: no port left; sglang#647: no file left."""
     found, detail = connect_fault(OSError(number, "x"))
-    raw = RawCapture(0, 1, 2, found, detail, 0, [], [])
+    raw = RawCapture(0, 1, 2, found, detail, 0)
     answer = OpenAICompletionsDialect().decode(capture_of(raw))
 
     assert found is ending
@@ -306,7 +306,7 @@ def test_d14_d16_a_fault_of_this_machine_is_not_put_down_to_the_server(
 LIMITED = """
 import asyncio, json, resource, sys
 from pathlib import Path
-from engines.dialect import OpenAICompletionsDialect
+from engines.dialects.openai_completions import OpenAICompletionsDialect
 from harness.core.clock import MonotonicClock
 from harness.core.errors import UsageError
 from harness.core.workload import Arrival, Load, LoadKind, Request, Workload

@@ -24,11 +24,13 @@ from harness.analyzer.summarize import summarize
 from harness.analyzer.summary import Validity
 from harness.commands.judging import read_reported
 from harness.core.cautions import Code
+from harness.core.engine_flags import EngineFlags, KnownEngines
 from harness.core.errors import EngineFailed, UsageError
 from harness.core.manifest import RunStatus
 from harness.core.plan import LoadFlags, RunFlags, plan_run
 from harness.core.record import Outcome
 from harness.core.rundir import MANIFEST, REQUESTS, safe_name
+from harness.core.stages import parse_stages
 from harness.core.workload import Load, LoadKind, Workload
 from harness.gate.baseline import save_baseline
 from reports.page import write_report
@@ -60,6 +62,22 @@ def test_g01_a_stream_that_never_ends_is_cancelled_at_the_deadline_and_the_repor
     assert (run.manifest.counts.ok, run.manifest.counts.cancelled) == (5, 1)
     assert reported.summary.validity is Validity.INVALID
     assert "the deadline of 0.5 s passed" in (tmp_path / "report.html").read_text()
+
+
+def test_g02_stages_that_leave_a_request_hanging_end_in_time_with_all_others_on_disk(
+    run_scripted: RunScripted, answer: MakeAnswer, silent_answer: Script, workload: MakeWorkload
+) -> None:
+    """guidellm#1152: stalled between rates, and no summary. Seven stages, one request of each hangs."""
+    stages = Load(LoadKind.STAGES, stages=parse_stages(",".join(["40:0.05"] * 7)))
+    due_ns = tuple(50_000_000 * stage + 20_000_000 * i for stage in range(7) for i in range(2))
+    scripts = [silent_answer, answer()] * 7
+    run = run_scripted(scripts, workload(14, stages, due_ns), deadline_s=1.0)
+    summary = summarize(read_run(run.folder))
+
+    counts = run.manifest.counts
+    assert (counts.sent, counts.ok, counts.cancelled) == (14, 7, 7)
+    assert summary.value("failure_rate") == 0
+    assert summary.value("e2e_s_max") is not None
 
 
 def test_g10_what_the_harness_breaks_off_is_cancelled_and_no_failure(
@@ -214,11 +232,10 @@ def test_g07_a_run_folder_lies_below_runs_whatever_the_workload_is_called(
     workload_file: str,
 ) -> None:
     flags = RunFlags(
-        workload=workload_file, engine="inhouse", policies="static", model="org/x", slots=1,
-        dtype="float32", threads=None, pad_prompts=True, batch_window_ms=None, load=LoadFlags(),
-        seed=1, repeats=1, warmup_requests=None, baseline=None, out=None, deadline_s=None, port=None,
+        workload=workload_file, engines=EngineFlags("inhouse", model="org/x"), load=LoadFlags(),
+        seed=1, repeats=1, warmup_requests=None, baseline=None, out=None, deadline_s=None,
     )  # fmt: skip
-    plan = plan_run(flags, datetime(2030, 1, 2, tzinfo=UTC))
+    plan = plan_run(flags, datetime(2030, 1, 2, tzinfo=UTC), KnownEngines({}))
 
     assert plan.folder.parent == Path("runs")
     assert plan.folder.name.startswith("20300102-000000-")

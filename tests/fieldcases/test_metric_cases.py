@@ -5,21 +5,53 @@ are where somebody met the fault."""
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
+from engines.dialects.openai_completions import OpenAICompletionsDialect
 from harness.analyzer.frame import frame_of
 from harness.analyzer.metrics import METRICS, Better, find_metric
 from harness.analyzer.summary import CheckVerdict, Validity
+from harness.core.engine import Capture, Ending, Read
 from harness.core.errors import NotComparable, UsageError
 from harness.core.jsonable import to_json
-from harness.core.record import Outcome, RequestError
+from harness.core.record import Outcome, RequestError, RequestRecord
+from harness.core.units import ms_to_ns
 from harness.core.workload import Load, LoadKind
 from harness.gate.comparison import compare
+from harness.loadgen.recorder import Asked, to_record
 
 CLOSED = Load(LoadKind.CLOSED, concurrency=1)
+
+
+DONE = b"data: [DONE]\n\n"
+
+
+def event(payload: object) -> bytes:
+    return b"data: " + json.dumps(payload).encode() + b"\n\n"
+
+
+def text(words: str, finish: str | None = None, **more: object) -> bytes:
+    return event({"choices": [{"text": words, "finish_reason": finish, **more}]})
+
+
+def usage(completion_tokens: int) -> bytes:
+    counts = {"prompt_tokens": 10, "completion_tokens": completion_tokens}
+    return event({"choices": [], "usage": counts})
+
+
+def recorded(reads: list[tuple[int, bytes]], asked: int) -> RequestRecord:
+    """The record of a stream whose reads came so many ms after it was sent, as a run keeps it."""
+    start_ns = 10**9
+    at = [Read(start_ns + ms_to_ns(ms), body) for ms, body in reads]
+    headers = (("content-type", "text/event-stream"),)
+    first_ns, end_ns = at[0].received_ns, at[-1].received_ns
+    capture = Capture(start_ns, 200, headers, first_ns, tuple(at), end_ns, Ending.COMPLETE)
+    answer = OpenAICompletionsDialect().decode(capture)
+    return to_record(Asked(0, "chat", 0, 10, asked), capture, answer, start_ns)
 
 
 @dataclass(frozen=True)
@@ -45,7 +77,7 @@ STREAMS = [
     Stream("A05", (100, 1000), None, 10, 100, 100, 1000, (900,), closed_ms=1201),
     # vllm#12288: the usage says 100, the text shows 60 of them.
     Stream("A06", (0, 990), (30, 30), 100, 0, 10, 990, (990,)),
-    # inference-perf#364, llmperf#99: several tokens per event.
+    # inference-perf#364; A20, llmperf#99: several tokens per event, and no TTFT in their gaps.
     Stream("A09", (100, 130, 160), (1, 3, 4), 8, 100, 60 / 7, 160, (30, 30)),
     # sglang#12064: three tokens each 9 ms are 3 ms a token, and gaps of 9.
     Stream("A10", (100, 109, 118), (1, 3, 3), 7, 100, 3, 118, (9, 9)),
@@ -94,6 +126,102 @@ def test_a06_a_stream_that_hides_tokens_is_pointed_out(build: Any) -> None:
     """vllm#12288: the usage counts, and the mismatch is said."""
     summary = build.summary([build.record(0, (0, 990), tokens=[30, 30], usage=100)])
     assert "TOKEN_COUNTS_DIFFER" in {caution.code for caution in summary.cautions}
+
+
+def test_a03_an_empty_first_chunk_is_an_event_and_no_token(build: Any) -> None:
+    """tensorzero#4961: elsewhere it is the first token. Both instants have a metric of their own."""
+    with_role = build.record(0, (200, 220), first_event_ns=ms_to_ns(1))
+    empty = build.record(0, (), asked=2, output_tokens=None, first_event_ns=ms_to_ns(1))
+    summary, of_empty = build.summary([with_role]), build.summary([empty])
+    assert summary.value("time_to_first_event_s_mean") == 0.001
+    assert summary.value("ttft_s_mean") == 0.200
+    assert of_empty.value("time_to_first_event_s_mean") == 0.001
+    assert of_empty.value("ttft_s_mean") is None
+
+
+def test_a06_ids_and_usage_that_disagree_are_pointed_out(build: Any) -> None:
+    """vllm#12288, the other way round: the ids count, and the usage says another number."""
+    stream = [(0, text("a", token_ids=[1])), (10, text("b", "length", token_ids=[2]))]
+    summary = build.summary([recorded([*stream, (11, usage(3) + DONE)], asked=2)])
+    assert summary.value("output_tokens") == 2
+    said = [c.message for c in summary.cautions if c.code == "TOKEN_COUNTS_DIFFER"]
+    assert len(said) == 1
+    assert said[0].startswith("1 request(s)")
+
+
+def test_a08_an_answer_longer_than_was_asked_for_is_flagged(build: Any) -> None:
+    """inference-perf#564: a mean output of 14,382 tokens under a limit of 8,192. Nothing is counted
+    by a tokenizer of ours, so such a count can only be the engine's."""
+    summary = build.summary([build.record(0, range(0, 400, 20), asked=10)])
+    check = next(check for check in summary.checks if check.id == "V16")
+    assert check.verdict is CheckVerdict.INVALID
+
+
+BUNDLE = [(100, "abcd", 4), (110, "e", 5), (120, "f", 6), (130, "g", 7), (140, "h", 8)]
+
+
+def bundled(counts: Callable[[int], dict[str, Any]]) -> list[tuple[int, bytes]]:
+    """The stream of A13: four tokens in its first event, then one each 10 ms."""
+    reads = [(ms, event({"choices": [{"text": t}], **counts(n)})) for ms, t, n in BUNDLE]
+    return [*reads, (150, text("", "length") + usage(8) + DONE)]
+
+
+@pytest.mark.parametrize(
+    ("case", "counts", "after_ms", "code"),
+    [
+        ("running usage", lambda n: {"usage": {"completion_tokens": n}}, 10.0, "BUNDLED"),
+        (
+            "reasoning counted in it",
+            lambda n: {
+                "usage": {
+                    "completion_tokens": n,
+                    "completion_tokens_details": {"reasoning_tokens": min(n, 6)},
+                }
+            },
+            10.0,
+            "BUNDLED",
+        ),
+        ("final usage only", lambda _: {}, None, "ASSUMED"),
+    ],
+)
+def test_a13_a_first_event_that_bundles_tokens_has_both_values_and_a_note(
+    build: Any, case: str, counts: Any, after_ms: float | None, code: str
+) -> None:
+    """aiperf#1279: 40 ms over 7 tokens flatter; over the 4 that came in them they are 10 ms each.
+    With reasoning, all counts include it, so none is subtracted from another kind."""
+    summary = build.summary([recorded(bundled(counts), asked=8)])
+    assert summary.value("output_tokens") == 8
+    assert summary.value("tpot_s_mean") == pytest.approx(0.040 / 7)
+    after_s = None if after_ms is None else pytest.approx(after_ms / 1e3)
+    assert summary.value("tpot_after_first_event_s_mean") == after_s
+    codes = {c.code for c in summary.cautions if c.code.startswith("FIRST_EVENT")}
+    assert codes == {f"FIRST_EVENT_{code}"}
+
+
+@pytest.mark.parametrize("spelling", ["reasoning", "reasoning_content"])
+def test_a23_reasoning_and_answer_have_first_tokens_of_their_own(build: Any, spelling: str) -> None:
+    """guidellm#737: reasoning was not timed, and decoding seemed to collapse."""
+    reads = [
+        (28_640, event({"choices": [{"delta": {spelling: "hm"}}]})),
+        (34_690, event({"choices": [{"delta": {"content": "x"}}]})),
+        (35_940, event({"choices": [{"delta": {"content": "y"}, "finish_reason": "stop"}]})),
+        (35_941, usage(3) + DONE),
+    ]
+    summary = build.summary([recorded(reads, asked=3)])
+    assert summary.value("ttft_s_mean") == 28.640
+    assert summary.value("time_to_first_answer_s_mean") == 34.690
+    assert summary.value("tpot_s_mean") == pytest.approx((35.940 - 28.640) / 2)
+
+
+def test_a24_an_answer_of_reasoning_only_is_timed_and_has_no_answer_token(build: Any) -> None:
+    """sglang#23018: TTFT 0 and gaps of 0, because no `content` came."""
+    reads = [(50 + i, event({"choices": [{"delta": {"reasoning": "hm"}}]})) for i in range(32)]
+    reads.append((90, event({"choices": [{"delta": {}, "finish_reason": "length"}]}) + usage(32)))
+    summary = build.summary([recorded([*reads, (91, DONE)], asked=32)])
+    assert summary.value("ttft_s_mean") == 0.050
+    assert summary.value("tpot_s_mean") == pytest.approx(0.001)
+    assert summary.value("failure_rate") == 0
+    assert summary.value("time_to_first_answer_s_mean") is None
 
 
 def test_a15_requests_and_gaps_weigh_differently_and_say_so(build: Any) -> None:
@@ -145,6 +273,24 @@ def test_no_metric_calls_gaps_between_chunks_inter_token() -> None:
         words = f"{metric.name} {metric.title} {metric.definition}".lower()
         assert "itl" not in words
         assert "inter-token" not in words
+
+
+def test_c02_tokens_that_no_event_brought_make_a_run_invalid(build: Any) -> None:
+    """sglang#9585: prompts over the context limit all "succeeded", with as many tokens as asked."""
+    empty = recorded([(1, text("", "stop") + usage(1000) + DONE)], asked=1000)
+    summary = build.summary([empty] * 1)
+    assert empty.outcome is Outcome.FAILED
+    assert summary.validity is Validity.INVALID
+    for metric in ("ttft_s_mean", "tpot_s_mean", "output_tok_s"):
+        assert summary.value(metric) is None
+
+
+def test_c15_empty_answers_under_load_are_failures(build: Any) -> None:
+    """vllm#3209: 20 to 50 % empty answers counted as success."""
+    empty = replace(recorded([(1, text("", "stop") + DONE)], asked=2), index=4)
+    summary = build.summary([*(build.record(i) for i in range(4)), empty])
+    assert summary.value("failure_rate") == 0.2
+    assert next(c.verdict for c in summary.checks if c.id == "V15") is CheckVerdict.INVALID
 
 
 def failed_at(build: Any, index: int, ms: float) -> Any:

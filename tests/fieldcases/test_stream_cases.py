@@ -11,7 +11,7 @@ from itertools import product
 
 import pytest
 
-from engines.dialect import OpenAICompletionsDialect
+from engines.dialects.openai_completions import OpenAICompletionsDialect
 from harness.core.engine import Capture, Ending, Read
 from harness.core.record import Answer, Outcome, TokenSource
 from harness.core.units import NS_PER_MS

@@ -4,6 +4,7 @@ The numbers of issues are where somebody met the fault."""
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Callable
 from itertools import pairwise, takewhile
@@ -12,11 +13,16 @@ from typing import Any
 
 import pytest
 
-from engines.inhouse_server import InhouseServer
+from engines.registry import open_engine
 from engines.scripted import Script, ScriptedServer, chunk, response_head
+from harness.analyzer.reading import read_run
+from harness.analyzer.summarize import summarize
+from harness.analyzer.summary import CheckVerdict
 from harness.core.clock import MonotonicClock
 from harness.core.engine import EngineSpec
-from harness.core.workload import Load, LoadKind, Workload
+from harness.core.manifest import workload_facts
+from harness.core.workload import Arrival, Load, LoadKind, Request, Workload
+from reports.page import ReportedRun, write_report
 from workloads.catalog import build_warmup, build_workload, load_spec, names
 from workloads.prompts import random_token_ids
 
@@ -74,20 +80,28 @@ def test_f06_the_server_gets_the_warm_up_that_is_on_record_and_no_hidden_request
     assert run.manifest.counts.sent == 5
 
 
-def test_f06_readiness_is_asked_of_a_health_route_and_generates_nothing(tmp_path: Path) -> None:
+def test_f06_readiness_is_asked_of_a_health_route_then_of_a_prompt_of_its_own(
+    tmp_path: Path, answer: Callable[..., Script]
+) -> None:
+    """None of the workload's prompts is known to the engine before it is measured."""
     not_yet, ready = (
         Script(((0, response_head(status, "text/plain") + chunk(b"")),)) for status in (503, 200)
     )
 
     async def main() -> list[bytes]:
-        async with ScriptedServer([not_yet, ready], MonotonicClock()) as server:
+        async with ScriptedServer([not_yet, ready, answer(4)], MonotonicClock()) as server:
             spec = EngineSpec("inhouse", "x", "m", port=int(server.url.rpartition(":")[2]))
-            await InhouseServer(spec, tmp_path, MonotonicClock()).wait_until_ready()
+            await open_engine(spec, tmp_path, MonotonicClock()).wait_until_ready()
             return server.requests
 
     requests = asyncio.run(main())
 
-    assert [request.split(b"\r\n")[0] for request in requests] == [b"GET /health HTTP/1.1"] * 2
+    *asked, probed = (request.split(b"\r\n")[0] for request in requests)
+    assert asked[:2] == [b"GET /health HTTP/1.1"] * 2
+    assert all(line.startswith(b"GET ") for line in asked)
+    assert probed == b"POST /v1/completions HTTP/1.1"
+    prompt = json.loads(requests[-1].partition(b"\r\n\r\n")[2])["prompt"]
+    assert len(prompt) == 8
 
 
 @pytest.mark.parametrize("name", names())
@@ -96,6 +110,45 @@ def test_f07_as_many_distinct_prompts_are_sent_as_requests(name: str) -> None:
     prompts = prompts_of(build_workload(load_spec(name), BACKLOG, 50, 1))
 
     assert len(set(prompts)) == len(prompts) == 400
+
+
+def test_f07_a_run_says_how_many_of_its_prompts_are_distinct_and_doubts_repeated_ones(
+    build: Any, tmp_path: Path
+) -> None:
+    attached = EngineSpec("openai", "theirs", "m", attach_url="http://localhost:8000")
+    prompts = [(1, 2, i % 7) for i in range(40)]
+    arrivals = tuple(Arrival(0, Request(i, "A", p, 2)) for i, p in enumerate(prompts))
+    facts = workload_facts(Workload("few", 0, 1, BACKLOG, arrivals))
+    records = [build.record(i, prompt_tokens_asked=3, prompt_tokens=3) for i in range(40)]
+    run = build.run(records, engine=attached, workload=facts)
+    write_report(tmp_path / "page.html", [ReportedRun(run, summarize(run))], [])
+
+    assert facts.distinct_prompts == 7
+    (said,) = [c.message for c in summarize(run).cautions if c.code == "REPEATED_PROMPTS"]
+    assert said.startswith("40 requests had 7 distinct prompt(s)")
+    assert said in (tmp_path / "page.html").read_text()
+
+
+def test_f02_a_prefix_cache_at_work_is_told_from_what_the_engine_says_it_had(
+    run_scripted: Callable[..., Any], workload: Callable[..., Workload]
+) -> None:
+    """vllm#53920: the client's side of it, where the usage tells the cached part of each prompt."""
+    counts = {"prompt_tokens": 3, "completion_tokens": 1}
+    counts = {**counts, "prompt_tokens_details": {"cached_tokens": 2}}
+    body = b"".join(
+        chunk(b"data: " + json.dumps(payload).encode() + b"\n\n")
+        for payload in (
+            {"choices": [{"text": "a", "finish_reason": "length"}]},
+            {"choices": [], "usage": counts},
+        )
+    )
+    script = Script(((0, response_head() + body + chunk(b"data: [DONE]\n\n") + chunk(b"")),))
+    summary = summarize(read_run(run_scripted([script], workload(4)).folder))
+
+    assert summary.value("cached_prompt_share") == pytest.approx(2 / 3)
+    (said,) = [c.message for c in summary.cautions if c.code == "PREFIX_CACHE_HIT"]
+    assert said.startswith("66.7% of the prompt tokens")
+    assert next(c.verdict for c in summary.checks if c.id == "V18") is CheckVerdict.WARN
 
 
 def test_f08_prompts_do_not_begin_alike() -> None:

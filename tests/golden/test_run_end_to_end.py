@@ -39,8 +39,8 @@ def assert_accounted(folder: Path) -> None:
 def test_a_run_leaves_a_folder_per_policy_a_comparison_and_a_report(finished: Any) -> None:
     job = finished.folder / "job"
 
-    names = {path.name for path in job.iterdir()}
-    assert names == {"inhouse-static", "inhouse-continuous", "comparison.json", "report.html"}
+    files = {"comparison.json", "preflight.json", "report.html"}
+    assert {path.name for path in job.iterdir()} == {"inhouse-static", "inhouse-continuous", *files}
     for policy in ("static", "continuous"):
         run = read_run(job / f"inhouse-{policy}")
         assert run.manifest.status.value == "complete"
@@ -76,6 +76,21 @@ def test_the_step_log_holds_the_padding_that_the_arithmetic_gives(finished: Any)
     assert len(steps) == 3 * 24
     assert sum(step.padded for step in steps) == 3 * (20 + 16 + 8)
     assert sum(step.prefill_padding_tokens for step in steps) == 3 * (10 + 0 + 20 + 5)
+
+
+@pytest.mark.parametrize("policy", ["static", "continuous"])
+def test_the_engine_was_read_and_counted_what_the_client_did(finished: Any, policy: str) -> None:
+    folder = finished.folder / "job" / f"inhouse-{policy}"
+    samples = read_run(folder).samples
+    checks = {c["id"]: c for c in read_json(folder / "summary.json")["checks"]}
+
+    assert len(samples) >= 2
+    assert samples[0].at_ns < 0
+    assert checks["V16"]["verdict"] == "pass"
+    assert checks["V16"]["value"].endswith(
+        "engine counted 255 prompt tokens (client 255) and 156 generated tokens (client 156)"
+    )
+    assert {checks[check_id]["verdict"] for check_id in ("V22", "V23")} <= {"pass", "warn"}
 
 
 def test_the_report_stands_alone(finished: Any) -> None:

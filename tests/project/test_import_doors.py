@@ -16,6 +16,8 @@ SOURCES = sorted(
 DOORS = {
     "torch": ("engines/inhouse/", "engines/hosted/"),
     "transformers": ("engines/hosted/",),
+    "openvino": ("engines/hosted/",),
+    "openvino_genai": ("engines/hosted/",),
     "aiohttp": ("engines/",),
     "httptools": ("harness/loadgen/",),
     "uvloop": ("harness/loadgen/",),
@@ -27,7 +29,17 @@ DOORS = {
     "rich": ("harness/console.py",),
     "time": ("harness/core/clock.py",),
 }
-HEAVY = ("torch", "pandas", "numpy", "seaborn", "matplotlib", "transformers", "aiohttp", "jinja2")
+HEAVY = (
+    "torch",
+    "pandas",
+    "numpy",
+    "seaborn",
+    "matplotlib",
+    "transformers",
+    "openvino",
+    "aiohttp",
+    "jinja2",
+)
 
 
 def imported(path: Path) -> set[str]:

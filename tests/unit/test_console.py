@@ -85,6 +85,15 @@ def test_a_summary_shows_validity_metrics_and_reasons(build: Any) -> None:
         assert part in said
 
 
+def test_a_summary_says_how_many_of_its_prompts_were_distinct_where_it_knows(build: Any) -> None:
+    known, unknown = terminal(120), terminal(120)
+    work = build.workload(distinct_prompts=4)
+    console.print_summaries([build.summary([build.record()], workload=work)], known)
+    console.print_summaries([build.summary([build.record()])], unknown)
+    assert "eight-agents x4 backlog; 4 distinct prompts in 32 requests\n" in shown(known)
+    assert "distinct" not in shown(unknown)
+
+
 def test_a_comparison_ends_with_its_ratio_as_a_whole_phrase(build: Any) -> None:
     out = terminal()
     console.print_comparison(two_sides(build)[2], out)

@@ -18,6 +18,7 @@ from harness.core.workload import Load, LoadKind
 
 CLOSED = Load(LoadKind.CLOSED, concurrency=2)
 POISSON = Load(LoadKind.POISSON, rate_rps=1.0)
+UNITS = {"s", "tok/s", "req/s", "share", "tokens", "requests", "preemptions"}
 LATENCIES = [f"{name}_s_p{p}" for name in ("ttft", "e2e", "tpot") for p in (50, 90, 99)]
 
 
@@ -31,7 +32,7 @@ def test_every_metric_has_one_name_and_says_what_it_is() -> None:
     for metric in METRICS:
         assert metric.definition.endswith(".")
         assert metric.definition.count(". ") == 0, "one sentence"
-        assert metric.unit in {"s", "tok/s", "req/s", "share", "tokens"}
+        assert metric.unit in UNITS
         assert ("_s_p" in metric.name) <= (metric.better is Better.LOWER)
 
 
@@ -154,6 +155,71 @@ def test_an_unknown_count_makes_the_sum_unknown(build: Any) -> None:
         assert summary.value(metric) is None
         assert reason(summary, metric) == expected
     assert summary.value("request_s") is not None
+
+
+def test_the_first_event_and_the_first_answer_have_times_of_their_own(build: Any) -> None:
+    ms = ms_to_ns
+    records = [
+        build.record(0, (100, 110), first_event_ns=ms(5), first_answer_ns=ms(110)),
+        build.record(1, (100, 110), first_event_ns=ms(7), first_answer_ns=None),
+        build.failed(2),
+    ]
+    summary = build.summary(records)
+    assert summary.value("ttft_s_mean") == 0.100
+    assert summary.value("time_to_first_event_s_mean") == 0.006
+    assert summary.value("time_to_first_event_s_max") == 0.007
+    assert summary.value("time_to_first_answer_s_mean") == 0.110
+
+
+def test_what_no_engine_says_has_a_reason_and_failures_do_not_hide_it(build: Any) -> None:
+    summary = build.summary([build.record(i) for i in range(6)] + [build.failed(6)])
+    for metric, said in (
+        ("time_to_first_event_s_p50", "no record says when its first event came"),
+        ("time_to_first_answer_s_p50", "no event says whether it is of the answer or of reasoning"),
+    ):
+        assert summary.value(metric) is None
+        assert reason(summary, metric) == f"n/a (0 samples): {said}"
+
+
+def test_first_events_are_timed_from_due_or_in_a_closed_loop_from_sent(build: Any) -> None:
+    record = build.record(0, due_ms=10, sent_ms=30, first_event_ns=ms_to_ns(50))
+    assert build.summary([record]).value("time_to_first_event_s_max") == 0.040
+    assert build.summary([record], load=CLOSED).value("time_to_first_event_s_max") == 0.020
+
+
+@pytest.mark.parametrize(
+    ("tokens", "usage", "tpot_ms", "after_ms"),
+    [
+        ((4, 1, 1, 1, 1), 8, 40 / 7, 10.0),
+        ((1, 1, 1, 1, 1), 5, 10.0, 10.0),
+        ((None,) * 5, 8, 40 / 7, None),
+        ((4, 0, 0, 0, 0), 4, 40 / 3, None),
+    ],
+)
+def test_tpot_leaves_out_one_token_and_another_metric_the_whole_first_event(
+    build: Any, tokens: tuple[int | None, ...], usage: int, tpot_ms: float, after_ms: float | None
+) -> None:
+    record = build.record(0, (100, 110, 120, 130, 140), tokens=tokens, usage=usage)
+    summary = build.summary([record])
+    after_s = None if after_ms is None else pytest.approx(after_ms / 1e3)
+    assert summary.value("tpot_s_mean") == pytest.approx(tpot_ms / 1e3)
+    assert summary.value("tpot_after_first_event_s_mean") == after_s
+
+
+def test_cached_prompt_tokens_are_a_share_of_those_of_requests_that_say_so(build: Any) -> None:
+    records = [
+        build.record(0, cached_tokens=4),
+        build.record(1, cached_tokens=0),
+        build.record(2),
+        build.failed(3, cached_tokens=10),
+    ]
+    assert build.summary(records).value("cached_prompt_share") == 4 / 20
+
+
+def test_a_refinement_refines_a_metric_that_exists() -> None:
+    refined = {metric.refines for metric in METRICS} - {None}
+    assert refined <= {metric.name for metric in METRICS}
+    assert "ttft_s_p99" in refined
 
 
 def test_send_lag_is_of_the_open_loop_only(build: Any) -> None:

@@ -9,7 +9,7 @@ from harness.analyzer.summarize import summarize
 from harness.analyzer.summary import CheckVerdict, Summary, Validity
 from harness.core.cautions import Code, caution
 from harness.core.manifest import Counts, RunStatus
-from harness.core.record import TokenSource
+from harness.core.record import Outcome, TokenSource
 from harness.core.workload import Load, LoadKind
 
 PASS, WARN, INVALID, SKIPPED = (
@@ -38,15 +38,16 @@ def test_a_good_run_is_valid(build: Any) -> None:
     summary = build.summary(records, [build.step()])
     assert {check.verdict for check in summary.checks} == {PASS, SKIPPED}
     skipped = [check.id for check in summary.checks if check.verdict is SKIPPED]
-    assert skipped == ["V08", "V09", "V11", "V13", "V14"]
+    of_this_run = ["V08", "V09", "V11", "V12", "V13"]  # a backlog, and no facts about the client
+    of_this_engine = ["V14", "V18", "V19", "V21", "V22", "V23"]  # no counters, no GPU, no burn-in
+    assert skipped == of_this_run + of_this_engine
     assert summary.validity is Validity.VALID
     assert summary.cautions == ()
 
 
 def test_the_checks_are_named_once_each(build: Any) -> None:
     ids = [check.id for check in build.summary([]).checks]
-    numbers = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 15, 16, 20)
-    assert ids == [f"V{number:02}" for number in numbers]
+    assert ids == [f"V{number:02}" for number in range(1, 24)]
 
 
 def test_a_record_written_twice_is_found(build: Any) -> None:
@@ -202,6 +203,20 @@ def test_a_stream_that_disagrees_with_its_usage_is_found(build: Any) -> None:
     assert "OUTPUT_NOT_AS_ASKED" not in codes(summary)
 
 
+@pytest.mark.parametrize(("usage", "differ"), [(2, 0), (3, 1), (None, 0)])
+def test_counts_of_one_engine_that_disagree_are_found(
+    build: Any, usage: int | None, differ: int
+) -> None:
+    """It streamed the ids of two tokens, and its last usage says another number."""
+    ids = {"output_tokens_source": TokenSource.ENGINE_IDS}
+    records = [build.record(0, usage_tokens=2, **ids), build.record(1, usage_tokens=usage, **ids)]
+    summary = build.summary(records)
+    said = [c.message for c in summary.cautions if c.code == "TOKEN_COUNTS_DIFFER"]
+    assert [message.split()[0] for message in said] == [str(differ)] * (differ > 0)
+    assert verdict(summary, "V16") is (INVALID if differ else PASS)
+    assert value(summary, "V16").startswith(f"of 2 requests {differ} streamed another count")
+
+
 def test_an_empty_answer_has_not_the_length_asked(build: Any) -> None:
     summary = build.summary([build.record(0, (), asked=5, output_tokens=None)])
     assert verdict(summary, "V16") is INVALID
@@ -225,6 +240,31 @@ def test_reads_with_several_tokens_are_pointed_out(build: Any) -> None:
     for summary in (in_one_event, in_one_read):
         message = next(c.message for c in summary.cautions if c.code == "COALESCED_CHUNKS")
         assert message == "50.0% of the reads carried more than one token"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "changes", "code"),
+    [
+        ((1, 1, 1), {}, None),
+        ((4, 1, 1), {}, "FIRST_EVENT_BUNDLED"),
+        ((None, 1, 1), {"usage": 8}, "FIRST_EVENT_ASSUMED"),
+        ((None,) * 3, {"usage": 8}, "FIRST_EVENT_ASSUMED"),
+        ((None,) * 3, {"usage": 3}, None),  # as many events as tokens: each carried one
+        (
+            (None,) * 3,
+            {"usage": 3, "output_tokens_source": TokenSource.CHUNKS},
+            "FIRST_EVENT_ASSUMED",
+        ),
+        ((4,), {}, None),  # no time per token, so nothing is assumed for it
+        ((4, 1), {"outcome": Outcome.FAILED}, None),
+    ],
+)
+def test_what_tpot_takes_the_first_event_to_be_is_said(
+    build: Any, tokens: tuple[int | None, ...], changes: dict[str, Any], code: str | None
+) -> None:
+    record = build.record(0, [100 + 10 * i for i in range(len(tokens))], tokens=tokens, **changes)
+    found = codes(build.summary([record])) & {"FIRST_EVENT_BUNDLED", "FIRST_EVENT_ASSUMED"}
+    assert found == ({code} if code else set())
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,10 @@ records = st.lists(st.tuples(instants, st.none() | st.integers(0, 2)), max_size=
         http_status=st.just(200),
         bytes_received=st.just(1),
         retries=st.integers(0, 1),
+        first_event_ns=st.none() | instants,
+        first_answer_ns=st.none() | instants,
+        usage_tokens=counts,
+        cached_tokens=counts,
     )
 )
 runs = st.lists(records, max_size=6)
@@ -88,6 +92,15 @@ def tpot(record: RequestRecord) -> float:
     return seconds(record.events_ns[-1], record.events_ns[0]) / (tokens - 1)
 
 
+def tpot_after_first_event(record: RequestRecord) -> float:
+    if record.outcome is Outcome.FAILED:
+        return math.inf if record.output_tokens_asked >= 2 else math.nan
+    if record.outcome is not Outcome.OK or None in record.events_tokens:
+        return math.nan
+    tokens = sum(record.events_tokens[1:])  # type: ignore[arg-type]
+    return seconds(record.events_ns[-1], record.events_ns[0]) / tokens if tokens else math.nan
+
+
 def request_row(record: RequestRecord, *, is_open_loop: bool) -> list[object]:
     first, last = (record.events_ns[0], record.events_ns[-1]) if record.events_ns else (None, None)
     zero = record.due_ns if is_open_loop else record.sent_ns
@@ -110,6 +123,9 @@ def request_row(record: RequestRecord, *, is_open_loop: bool) -> list[object]:
         latency(record, seconds(first, record.sent_ns)),
         latency(record, seconds(last, zero)),
         tpot(record),
+        latency(record, seconds(record.first_event_ns, zero)),
+        latency(record, seconds(record.first_answer_ns, zero)),
+        tpot_after_first_event(record),
     ]
 
 
@@ -186,10 +202,22 @@ def test_records_out_of_order_are_found_one_by_one(
 def test_what_is_said_of_answers_is_the_sum_over_records(several: list[RequestRecord]) -> None:
     columns = columns_of(several)
     counted = [record for record in several if is_counted(record)]
-    differ = [r for r in counted if streamed(r) not in (None, r.output_tokens or 0)]
+    differ = [
+        r for r in counted
+        if {streamed(r), r.usage_tokens} - {None, r.output_tokens or 0}
+    ]  # fmt: skip
     other = [r for r in counted if (r.output_tokens or 0) != r.output_tokens_asked]
     assert answer_checks.stream_differs(columns).sum() == len(differ)
     assert answer_checks.length_differs(columns).sum() == len(other)
+    timed = [r for r in several if not math.isnan(tpot(r)) and r.outcome is Outcome.OK]
+    bundled = [r for r in timed if (r.events_tokens[0] or 0) > 1]
+    assumed = [
+        r for r in timed
+        if r.events_tokens[0] is None
+        and not (is_counted(r) and r.output_tokens == len(r.events_ns))
+    ]  # fmt: skip
+    assert answer_checks.first_event_bundled(columns).sum() == len(bundled)
+    assert answer_checks.first_event_assumed(columns).sum() == len(assumed)
     long = [
         r for r in several
         if r.outcome is Outcome.OK and r.events_ns and (output_tokens(r) or 0) >= 16

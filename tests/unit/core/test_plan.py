@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.engine_flags import EngineFlags, KnownEngines
 from harness.core.errors import UsageError
 from harness.core.jsonable import from_json, to_json
 from harness.core.plan import LoadFlags, RunFlags, mix_repeats, parse_load, plan_run
@@ -13,24 +14,32 @@ from harness.core.stages import parse_stages
 from harness.core.workload import Load, LoadKind
 
 FLAGS = RunFlags(
-    workload="eight-agents", engine="inhouse", policies="static, continuous", model="m", slots=8,
-    dtype="bfloat16", threads=None, pad_prompts=True, batch_window_ms=None,
+    workload="eight-agents",
+    engines=EngineFlags(engines="inhouse", policies="static, continuous", model="m"),
     load=LoadFlags(repeat_mix=4), seed=7, repeats=1, warmup_requests=1,
-    baseline="inhouse-static", out=None, deadline_s=None, port=None,
+    baseline="inhouse-static", out=None, deadline_s=None,
 )  # fmt: skip
+KNOWN = KnownEngines({"inhouse": ("continuous", "static", "dynamic")})
 NOON = datetime(2026, 1, 2, 12, 0, 0, tzinfo=UTC)
 
 
 def test_each_policy_becomes_an_engine_with_a_name_of_its_own() -> None:
-    plan = plan_run(FLAGS, NOON)
+    plan = plan_run(FLAGS, NOON, KNOWN)
 
     assert [e.name for e in plan.engines] == ["inhouse-static", "inhouse-continuous"]
     assert plan.is_baseline_measured
     assert plan.folder == Path("runs/20260102-120000-eight-agents")
 
 
+def test_a_batch_of_the_largest_engine_is_sent_before_measuring_unless_told_otherwise() -> None:
+    flags = replace(FLAGS, warmup_requests=None, engines=replace(FLAGS.engines, slots=5))
+
+    assert plan_run(flags, NOON, KNOWN).warmup_requests == 5
+    assert plan_run(FLAGS, NOON, KNOWN).warmup_requests == 1
+
+
 def test_a_seed_that_was_not_given_is_a_fresh_one() -> None:
-    seeds = {plan_run(replace(FLAGS, seed=None), NOON).seed for _ in range(4)}
+    seeds = {plan_run(replace(FLAGS, seed=None), NOON, KNOWN).seed for _ in range(4)}
 
     assert len(seeds) == 4
 
@@ -38,15 +47,11 @@ def test_a_seed_that_was_not_given_is_a_fresh_one() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"slots": 0}, "--slots is 0"),
         ({"workers": "0"}, "--workers is '0'"),
         ({"workers": "many"}, "--workers is 'many'"),
         ({"repeats": 0}, "--repeats is 0"),
-        ({"threads": 0}, "--threads is 0"),
         ({"deadline_s": 0.0}, "--deadline-s is 0"),
         ({"warmup_requests": -1}, "--warmup is -1"),
-        ({"policies": "static,static"}, "name each policy once"),
-        ({"policies": ""}, "name each policy once"),
         ({"workload": None}, "no workload is named"),
         ({"load": LoadFlags(schedule=Path("x.jsonl"))}, "--seed is 7, but a locked schedule"),
         ({"load": LoadFlags(repeat_mix=-1)}, "--repeat-mix is -1"),
@@ -56,7 +61,7 @@ def test_a_value_out_of_range_is_named_with_its_flag(
     change: dict[str, object], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):
-        plan_run(replace(FLAGS, **change), NOON)  # type: ignore[arg-type]
+        plan_run(replace(FLAGS, **change), NOON, KNOWN)  # type: ignore[arg-type]
 
 
 FILE = Path("locked.jsonl")
@@ -163,14 +168,14 @@ def test_a_plan_of_a_locked_schedule_is_named_after_its_file() -> None:
     flags = replace(
         FLAGS, workload=None, load=LoadFlags(schedule=Path("a/locked.jsonl")), seed=None
     )
-    plan = plan_run(flags, NOON)
+    plan = plan_run(flags, NOON, KNOWN)
 
     assert plan.folder == Path("runs/20260102-120000-locked")
     assert plan.schedule == Path("a/locked.jsonl")
 
 
 def test_a_plan_in_stages_has_no_number_of_mixes_in_its_title() -> None:
-    plan = plan_run(replace(FLAGS, load=LoadFlags(stages="2:30")), NOON)
+    plan = plan_run(replace(FLAGS, load=LoadFlags(stages="2:30")), NOON, KNOWN)
 
     assert plan.title == "eight-agents stages 2/s over 30 s"
-    assert plan_run(FLAGS, NOON).title == "eight-agents x4 backlog"
+    assert plan_run(FLAGS, NOON, KNOWN).title == "eight-agents x4 backlog"

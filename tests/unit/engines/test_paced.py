@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.dialect import OpenAICompletionsDialect
+from engines.dialects.openai_completions import OpenAICompletionsDialect
 from engines.paced import PacedServer, Timetable
 from engines.paced_server import PacedProcess
 from harness.core.clock import MonotonicClock

@@ -53,6 +53,12 @@ def test_nothing_but_the_baseline_is_left_in_the_store(store: Path, good: Path) 
     ]
 
 
+def test_what_the_engine_said_of_itself_is_kept_with_the_baseline(store: Path, good: Path) -> None:
+    (good / "engine.jsonl").write_text('{"at_ns":-5,"running":1.0}\n')
+    save_baseline(store, "main", good, NOON)
+    assert load_baseline(store, "main").read().samples == read_run(good).samples != ()
+
+
 def test_a_run_without_a_step_log_can_be_a_baseline(
     build: Any, store: Path, tmp_path: Path
 ) -> None:

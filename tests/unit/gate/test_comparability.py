@@ -231,3 +231,76 @@ def test_refusing_lists_every_difference_and_means_exit_4(base: RunManifest) -> 
         "CPU: AMD EPYC (baseline) / Intel Xeon (candidate); "
         "measure both sides with the same model, workload and machine"
     )
+
+
+def settled(manifest: RunManifest, **settings: Any) -> RunManifest:
+    return with_facts(manifest, settings=settings)
+
+
+def test_resolved_settings_are_factors_between_runs_of_one_kind(base: RunManifest) -> None:
+    one = settled(base, batched_tokens=512, prefix_cache=False, speculative=None)
+    other = settled(base, batched_tokens=2048, prefix_cache=True, speculative="ngram")
+
+    assert factors(one, other) == ["batched_tokens: 512 / 2048", "prefix_cache: False / True"]
+    assert codes(one, other) == ["MORE_THAN_ONE_FACTOR"]
+
+
+def test_what_the_engine_says_goes_before_what_was_asked_for(base: RunManifest) -> None:
+    asked = with_engine(base, slots=8)
+    assert factors(settled(asked, slots=4), settled(asked, slots=8)) == ["slots: 4 / 8"]
+    assert factors(settled(with_engine(base, slots=16), slots=8), asked) == []
+
+
+def test_what_was_asked_for_counts_where_the_engine_says_nothing(base: RunManifest) -> None:
+    assert factors(base, with_engine(base, prefix_cache=True)) == ["prefix_cache: False / True"]
+    assert factors(base, with_engine(base, args=("--x",))) == ["arguments: none / --x"]
+    assert factors(base, with_engine(base, image="i:1")) == ["image: none / i:1"]
+    assert len(factors(base, with_engine(base, env={"A": "1"}))) == 1
+
+
+def test_a_kv_cache_sized_by_the_memory_found_may_differ_a_little(base: RunManifest) -> None:
+    one = settled(base, kv_tokens=93_184)
+    assert factors(one, settled(base, kv_tokens=93_000)) == []
+    assert factors(one, settled(base, kv_tokens=80_000)) == ["kv_tokens: 93184 / 80000"]
+
+
+def test_unlike_settings_of_two_kinds_are_one_caution(base: RunManifest) -> None:
+    one = settled(base, batched_tokens=512, prefix_cache=False, slots=8)
+    other = settled(
+        with_engine(base, kind="vllm", policy=None), batched_tokens=2048, prefix_cache=True, slots=8
+    )
+    (doubt,) = differences(one, other).cautions
+
+    assert factors(one, other) == ["engine: inhouse / vllm"]
+    assert doubt.code == "SETTINGS_NOT_ALIKE"
+    assert doubt.message.endswith("batched_tokens: 512 / 2048, prefix_cache: False / True")
+
+
+def test_settings_of_a_server_of_somebody_else_are_not_taken_from_our_flags(
+    base: RunManifest,
+) -> None:
+    there = with_engine(base, attach_url="http://h:1", slots=3, threads=7)
+    there = with_facts(there, dtype=None)
+    (doubt,) = differences(base, there).cautions
+
+    assert factors(base, there) == []
+    assert doubt.code == "SETTINGS_NOT_KNOWN"
+    assert doubt.message.endswith("slots, prefix_cache, dtype")
+
+
+def test_a_setting_that_cannot_be_told_to_an_engine_is_not_known(base: RunManifest) -> None:
+    other = settled(with_engine(base, kind="transformers", policy=None), slots=None, threads=None)
+    (doubt,) = differences(settled(base, slots=8), other).cautions
+
+    assert (doubt.code, doubt.message[-5:]) == ("SETTINGS_NOT_KNOWN", "slots")
+
+
+def test_launches_that_differ_in_nothing_else_are_told_apart_by_their_fingerprints(
+    base: RunManifest,
+) -> None:
+    one, other = (replace(base, labels={"launch": mark * 64}) for mark in "ab")
+
+    assert factors(one, one) == []
+    assert factors(one, base) == []
+    assert factors(one, other) == ["launch: inhouse [aaaaaaaa] / inhouse [bbbbbbbb]"]
+    assert factors(one, with_engine(other, slots=4)) == ["slots: 8 / 4"]

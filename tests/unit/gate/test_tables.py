@@ -38,8 +38,32 @@ def test_runs_of_one_engine_are_numbered_and_others_keep_their_name(build: Any) 
 
 def test_the_metric_table_has_a_row_for_every_metric_and_a_column_for_every_run(build: Any) -> None:
     table = tables.metric_table([build.summary([build.record()]), build.summary([])])
-    assert [row[0].text for row in table.rows] == [metric.title for metric in METRICS]
+    own = [metric.title for metric in METRICS if metric.refines is None]
+    assert [row[0].text for row in table.rows] == own
     assert {len(row) for row in table.rows} == {len(table.columns)} == {3}
+
+
+def test_a_refinement_is_shown_where_it_says_more_than_what_it_refines(build: Any) -> None:
+    same = build.record(0, (100, 110), first_event_ns=100_000_000)
+    earlier = build.record(0, (100, 110), first_event_ns=1_000_000)
+    for records, rows in (
+        ([[same]], 0),
+        ([[build.record()]], 0),
+        ([[earlier]], 2),
+        ([[same], [earlier]], 2),
+    ):
+        table = tables.metric_table([build.summary(of_run) for of_run in records])
+        shown = [row[0].text for row in table.rows if "time to first" in row[0].text]
+        assert shown == ["mean time to first event", "longest time to first event"][:rows]
+
+
+def test_a_comparison_shows_a_refinement_where_one_side_says_more() -> None:
+    ttft = Comparison("ttft_s_mean", 0.1, 0.1, 1.0, None, None)
+    same = Comparison("time_to_first_event_s_mean", 0.1, 0.1, 1.0, None, None)
+    unknown = Comparison("time_to_first_event_s_mean", 0.1, None, None, None, None, "not said")
+    other = Comparison("time_to_first_event_s_mean", 0.1, 0.001, 0.01, None, None)
+    for row, shown in ((same, 1), (unknown, 1), (other, 2)):
+        assert len(comparison_table(compared(ttft, row)).rows) == shown
 
 
 def test_a_metric_that_was_not_measured_points_to_its_reason(build: Any) -> None:

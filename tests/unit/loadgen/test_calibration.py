@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.dialect import OpenAICompletionsDialect
+from engines.dialects.openai_completions import OpenAICompletionsDialect
 from engines.paced import MODEL, Timetable
 from engines.paced_server import PacedProcess
 from harness.core.clock import MonotonicClock

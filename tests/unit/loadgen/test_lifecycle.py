@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from engines.dialect import OpenAICompletionsDialect
+from engines.dialects.openai_completions import OpenAICompletionsDialect
 from engines.scripted import Script, ScriptedServer
 from harness.analyzer.reading import read_run
 from harness.core.clock import MonotonicClock
-from harness.core.engine import EngineFacts, EngineSpec, LaunchPlan
+from harness.core.engine import EngineFacts, EngineSample, EngineSpec, LaunchPlan
 from harness.core.errors import EngineFailed
 from harness.core.manifest import MachineFacts, RunManifest, RunStatus
 from harness.core.workload import Load, LoadKind, Workload
@@ -28,6 +28,7 @@ class ScriptedEngine:
     scripts: Sequence[Script]
     on_start: Exception | None = None
     on_look: Callable[[], None] = lambda: None
+    on_sample: Callable[[], EngineSample | None] = lambda: None
     dialect: OpenAICompletionsDialect = field(default_factory=OpenAICompletionsDialect)
     spec: EngineSpec = EngineSpec("scripted", "scripted-x", "m")
     stops: int = 0
@@ -50,6 +51,9 @@ class ScriptedEngine:
 
     async def facts(self) -> EngineFacts:
         return EngineFacts(version="1", served_name="m")
+
+    async def sample(self) -> EngineSample | None:
+        return self.on_sample()
 
     def raise_if_dead(self) -> None:
         self.on_look()
@@ -150,3 +154,33 @@ def test_a_run_interrupted_before_measuring_is_closed_and_stops_its_engine(
     assert manifest.status is RunStatus.INTERRUPTED
     assert manifest.counts.sent == 0
     assert engine.stops == 1
+
+
+def test_the_engine_is_read_before_the_first_request_and_after_the_last(
+    tmp_path: Path, answer: MakeAnswer, workload: MakeWorkload
+) -> None:
+    counted = iter(range(100))
+    clock = MonotonicClock()
+    engine = ScriptedEngine(
+        [answer()],
+        on_sample=lambda: EngineSample(clock.now_ns(), requests_total=float(next(counted))),
+    )
+    run(engine, workload(3), tmp_path, warmup=1)
+
+    found = read_run(tmp_path)
+    assert found.cautions == ()
+    assert [sample.requests_total for sample in found.samples] == list(range(len(found.samples)))
+    assert found.samples[0].at_ns < min(record.sent_ns for record in found.requests)
+    assert found.samples[-1].at_ns >= max(record.closed_ns or 0 for record in found.requests)
+
+
+def test_an_engine_that_cannot_be_read_is_measured_all_the_same(
+    tmp_path: Path, answer: MakeAnswer, workload: MakeWorkload
+) -> None:
+    def fail() -> EngineSample | None:
+        raise RuntimeError("a fault of the adapter")
+
+    manifest, _ = run(ScriptedEngine([answer()], on_sample=fail), workload(3), tmp_path)
+
+    assert (manifest.status, manifest.counts.ok) == (RunStatus.COMPLETE, 3)
+    assert all(s == EngineSample(s.at_ns) for s in read_run(tmp_path).samples)

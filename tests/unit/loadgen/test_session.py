@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.dialect import OpenAICompletionsDialect
+from engines.dialects.openai_completions import OpenAICompletionsDialect
 from engines.scripted import Script, ScriptedServer
 from harness.core.clock import MonotonicClock
 from harness.core.errors import EngineFailed

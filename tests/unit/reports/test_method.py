@@ -31,6 +31,14 @@ def test_an_engine_that_was_not_launched_is_said_to_be_attached(build: Any) -> N
     assert facts(table)["launched as"] == ("not launched: attached to a running server",)
 
 
+def test_the_number_of_distinct_prompts_is_told_where_it_is_known(build: Any) -> None:
+    (known,) = method_tables([build.manifest(workload=build.workload(distinct_prompts=4))])
+    (unknown,) = method_tables([build.manifest()])
+    assert facts(known)["requests"] == ("32",)
+    assert facts(known)["distinct prompts"] == ("4",)
+    assert facts(unknown)["distinct prompts"] == ("not said",)
+
+
 def test_a_command_is_quoted_so_that_it_can_be_pasted(build: Any) -> None:
     (table,) = method_tables([build.manifest(command=("batchmark", "run", "my mix"))])
     assert facts(table)["command"] == ("batchmark run 'my mix'",)

@@ -182,7 +182,7 @@ def test_a_page_that_cannot_be_made_leaves_the_old_one(
 def test_a_run_without_requests_and_steps_still_gives_a_page(build: Any) -> None:
     folder = build.run([])
     html = render_report([ReportedRun(folder, summarize(folder))], [])
-    assert html.count("Not drawn:") == 5
+    assert html.count("Not drawn:") == 6
     assert outline(html).faults == []
 
 

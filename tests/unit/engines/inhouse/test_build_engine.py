@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from engines.inhouse.engine import EngineOptions, build_engine
-from engines.inhouse.model_store import model_digest
+from engines.models.identity import model_digest
 from engines.serving.generation import GeneratedToken, GenerationRequest
 from harness.core.clock import MonotonicClock
 from harness.core.errors import ModelFileError, UsageError

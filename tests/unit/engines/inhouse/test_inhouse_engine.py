@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from engines.inhouse.engine import InhouseEngine
-from engines.inhouse.request_limits import RequestLimits
 from engines.inhouse.runner import Runner, StepOutput
-from engines.inhouse.tokenizer import Codec
 from engines.inhouse.worker import Worker
+from engines.models.tokenizer import Codec
 from engines.scheduling.policies import make_policy
 from engines.scheduling.scheduler import Limits, Scheduler
 from engines.scheduling.step import StepPlan
 from engines.serving.generation import GeneratedToken, GenerationRequest, RequestRefused
+from engines.serving.request_limits import RequestLimits
 from harness.core.clock import MonotonicClock
 from harness.core.engine import EngineFacts
 from harness.core.jsonable import from_json
@@ -245,5 +245,7 @@ def test_steps_are_logged_and_add_up_to_the_totals(tiny: Any) -> None:
     assert [step.decode_tokens for step in steps] == [0, 2, 1, 1]
     assert gauges["prompt_tokens_total"] == 11
     assert gauges["output_tokens_total"] == 6
+    assert gauges["requests_total"] == 2
+    assert gauges["kv_share"] == 0
     assert gauges["slots_padded"] == gauges["kv_blocks_used"] == gauges["requests_running"] == 0
     assert all(step.duration_ns >= step.prefill_ns + step.decode_ns for step in steps)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from engines.inhouse.gguf_file import GgufFile, GgufTensor
 from engines.inhouse.llama_config import config_of_folder, config_of_gguf
+from engines.models.gguf_file import GgufFile, GgufTensor
 from harness.core.errors import ModelFileError
 
 CONFIG = {

@@ -10,7 +10,7 @@ import torch
 from gguf.constants import GGMLQuantizationType
 from safetensors.torch import save_file
 
-from engines.inhouse.weights import describe_weights, load_weights
+from engines.inhouse.weights import load_weights
 from harness.core.errors import ModelFileError
 
 CONFIG = {
@@ -118,10 +118,3 @@ def test_a_tensor_type_that_is_not_read_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(ModelFileError, match="as Q5_1; supported are F32, F16, BF16, Q8_0, Q4_1"):
         load_weights(path, torch.float32)
-
-
-def test_weights_are_described_by_the_type_that_most_are_stored_in(tmp_path: Path) -> None:
-    held = {name: tensor.to(torch.bfloat16) for name, tensor in tensors().items()}
-    held["model.norm.weight"] = torch.ones(8)
-
-    assert describe_weights(folder_of(tmp_path, held)) == "BF16 safetensors"
