@@ -67,5 +67,5 @@ def test_every_run_gives_the_same_tokens_and_as_many_as_were_asked_for(
     assert [len(tokens) for tokens in first] == [most for _, most in LENGTHS]
     assert {tokens[-1].finish_reason for tokens in first} == {"length"}
     assert first == second
-    assert facts.weights == "Q4_1 GGUF, computed as stored"
+    assert facts.weights == "Q4_1 GGUF, packed anew"
     assert facts.settings["kv_dtype"] in {"bf16", "f32"}

@@ -206,7 +206,7 @@ def test_facts_say_what_it_really_computes_in(running: Running, tiny_gguf: Path)
 
     assert facts.version == f"openvino-genai {version('openvino-genai')}"
     assert (facts.model, facts.dtype) == ("tiny-llama", "float32")
-    assert facts.weights == "Q8_0 GGUF, computed as stored"
+    assert facts.weights == "Q8_0 GGUF, packed anew"
     assert facts.model_digest == model_digest(tiny_gguf)
     assert facts.context_tokens == 512
     assert facts.settings == {

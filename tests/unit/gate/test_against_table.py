@@ -39,7 +39,11 @@ def test_every_candidate_stands_beside_the_one_baseline(build: Any) -> None:
     assert [column.title for column in table.columns] == [
         "Metric", "vllm (baseline)", "tgi", "sglang",
     ]  # fmt: skip
-    assert texts(*tables)["output tok/s"] == ["10.0 tok/s", "5.00 tok/s, 0.50x", "20.0 tok/s, 2.00x"]
+    assert texts(*tables)["output tok/s"] == [
+        "10.0 tok/s",
+        "5.00 tok/s, 0.50x",
+        "20.0 tok/s, 2.00x",
+    ]
 
 
 def test_a_ratio_has_its_interval_where_there_are_runs_enough(build: Any) -> None:
