@@ -85,7 +85,7 @@ class HttpServer:
             raise self._not_installed()
         if self.spec.port is not None:
             require_free_port(self.spec.port)
-        require_readable(self.spec.kind, self._adapter.reads, self._located.model)
+        require_readable(self.spec.kind, self._adapter.reads, located(self.spec.model))
         self._require_gpu()
 
     async def start(self) -> None:

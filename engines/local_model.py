@@ -11,6 +11,11 @@ from pathlib import Path
 
 from harness.core.errors import ModelFileError
 
+_READS = {
+    "folder": "a Hugging Face folder or a model of a hub",
+    "gguf": "a GGUF file",
+    "any": "a model that was fetched, a GGUF file or a Hugging Face folder",
+}
 _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
@@ -43,9 +48,10 @@ def require_readable(kind: str, reads: str, model: str) -> None:
     path = Path(model)
     is_gguf = path.suffix == ".gguf"
     if not path.is_absolute():
-        if reads == "gguf" or is_gguf or not _HUB_ID.fullmatch(model):
-            what = "GGUF file" if reads == "gguf" else "folder, and no id of a model hub"
-            msg = f"{model!r} is no {what}; give --model as a path that exists"
+        if reads != "folder" or is_gguf or not _HUB_ID.fullmatch(model):
+            msg = (
+                f"{kind} reads {_READS[reads]}, and {model!r} is none; give --model one that exists"
+            )
             raise ModelFileError(msg)
     elif reads == "gguf" and not is_gguf:
         msg = f"{kind} reads GGUF files, {model} is none; convert it, or give another --model"

@@ -73,7 +73,6 @@ class HuggingFaceStatic:
         self._queue_changed = asyncio.Event()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="huggingface-static")
         self._batch: StaticBatch | None = None
-        self._latest: BatchStep | None = None
         self._totals = _Totals()
         self._driver: asyncio.Task[None] | None = None
 
@@ -87,13 +86,13 @@ class HuggingFaceStatic:
         return self._served.facts
 
     def gauges(self) -> Mapping[str, float]:
-        """Prometheus sample names to present values; running and padded as of the latest step."""
-        latest = self._latest
+        """Prometheus sample names to present values."""
+        batch = self._batch
         return {
-            "requests_running": len(latest.tokens) if latest else 0,
+            "requests_running": batch.running if batch else 0,
             "requests_waiting": len(self._waiting),
             "slots": self._batching.slots,
-            "slots_padded": latest.padded if latest else 0,
+            "slots_padded": batch.padded if batch else 0,
             "steps_total": self._totals.steps,
             "prefill_seconds_total": ns_to_s(self._totals.prefill_ns),
             "decode_seconds_total": ns_to_s(self._totals.decode_ns),
@@ -139,7 +138,7 @@ class HuggingFaceStatic:
                 tickets = await self._next_batch()
                 self._batch = StaticBatch(tickets, self._end_ids, on_step, self._clock)
                 await loop.run_in_executor(self._thread, self._batch.run, self._model)
-                self._latest = None
+                self._batch = None
         except Exception as error:  # noqa: BLE001 - whatever it is, no request may wait for ever
             self._in_flight.fail(f"the engine failed: {type(error).__name__}: {error}")
 
@@ -169,7 +168,6 @@ class HuggingFaceStatic:
         """Hand over the tokens of a step, and account for it."""
         for ticket, token in step.tokens.items():
             self._in_flight.deliver(ticket, token)
-        self._latest = step
         totals = self._totals
         totals.steps += 1
         if step.prompt_tokens:

@@ -60,6 +60,16 @@ class StaticBatch:
         self._started_ns = 0
         self._is_stopped = threading.Event()
 
+    @property
+    def running(self) -> int:
+        """Requests whose answers have not ended."""
+        return len(self._live)
+
+    @property
+    def padded(self) -> int:
+        """Requests whose answers have, and which are computed all the same."""
+        return len(self._tickets) - len(self._live)
+
     def run(self, model: Any) -> None:
         """Answer the batch with `model`; returns when its last answer has ended."""
         prompts = [ticket.request.prompt_token_ids for ticket in self._tickets]

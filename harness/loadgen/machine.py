@@ -17,7 +17,7 @@ from harness.core.units import ns_to_s
 
 # About 20 ms of plain Python.
 BURN_IN_STEPS = 120_000
-# On cores that others share, one round in four has a neighbour in it, and one in forty of these.
+# On two cores that others share, one round in four was disturbed, and all of one burn-in in forty.
 BURN_IN_ROUNDS = 5
 
 

@@ -116,6 +116,17 @@ def test_a_model_that_does_not_exist_is_told(launched: Any, bench: Any, talk: An
     assert "'no/such/model'" in said
 
 
+def test_a_model_may_be_named_by_a_path_from_where_we_are(
+    launched: Any, bench: Any, talk: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(bench.model.parent)
+    name = "model.gguf" if launched.kind == "llama-cpp" else "model"
+    asyncio.run(talk.start_and_stop(bench.engine(launched, model=name)))
+
+    named = [word for word in bench.started()["argv"] if word.rpartition("/")[2] == name]
+    assert len(named) == 1
+
+
 def test_a_missing_gpu_is_told_before_anything_is_started(
     for_gpus: Any, bench: Any, talk: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -147,7 +147,7 @@ def test_i07_every_figure_is_drawn_or_says_why_not(build: Any, case: str) -> Non
         "running": [build.record(0)],
     }[case]
     text = render_report([reported(build, records, status=status)], [])
-    assert text.count("<svg ") + text.count("Not drawn: ") == 5
+    assert text.count("<svg ") + text.count("Not drawn: ") == 6
     for path in re.findall(r' d="([^"]*)"', text):
         assert all(math.isfinite(float(n)) for n in re.findall(r"-?[\d.]+(?:e-?\d+)?", path))
         assert "nan" not in path

@@ -232,10 +232,19 @@ def test_a_truncated_model_is_refused_with_both_sizes(program: Any) -> None:
 
 
 def test_a_server_that_dies_while_loading_ends_the_run_with_its_last_words(program: Any) -> None:
-    result = program("run", "tiny.toml", "--model", "nowhere.gguf", "--out", "job")
+    (program.folder / "damaged.gguf").write_bytes(b"GGUF\x03")
+    result = program("run", "tiny.toml", "--model", "damaged.gguf", "--out", "job")
 
     assert result.returncode == 4
     assert "Traceback" not in result.stderr
-    assert "nowhere.gguf" in result.stderr
+    assert "damaged.gguf" in result.stderr
     manifest = json.loads((program.folder / "job/inhouse-continuous/manifest.json").read_text())
     assert manifest["status"] == "failed"
+
+
+def test_a_model_that_does_not_exist_is_told_before_anything_is_started(program: Any) -> None:
+    result = program("run", "tiny.toml", "--model", "nowhere.gguf", "--out", "job")
+
+    assert result.returncode == 2
+    assert "'nowhere.gguf' is none; give --model one that exists" in result.stderr
+    assert not (program.folder / "job").exists()

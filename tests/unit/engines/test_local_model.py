@@ -58,11 +58,20 @@ def test_a_model_that_is_known_but_not_fetched_says_how_to_fetch_it(
 @pytest.mark.parametrize(
     ("reads", "name", "message"),
     [
-        ("folder", "no/such/model", "'no/such/model' is no folder, and no id of a model hub"),
-        ("folder", "./nowhere", "is no folder, and no id"),
-        ("folder", "x.gguf", "is no folder, and no id"),
-        ("gguf", "org/model", "'org/model' is no GGUF file"),
-        ("any", "no/such/model", "is no folder, and no id"),
+        (
+            "folder",
+            "no/such/model",
+            "e reads a Hugging Face folder or a model of a hub, and 'no/such/",
+        ),
+        ("folder", "./nowhere", "'./nowhere' is none; give --model one that exists"),
+        ("folder", "x.gguf", "'x.gguf' is none"),
+        ("any", "org/model", "'org/model' is none"),
+        ("gguf", "org/model", "e reads a GGUF file, and 'org/model' is none"),
+        (
+            "any",
+            "no/such/model",
+            "e reads a model that was fetched, a GGUF file or a Hugging Face fol",
+        ),
     ],
 )
 def test_what_no_engine_could_read_is_refused(reads: str, name: str, message: str) -> None:
