@@ -26,7 +26,7 @@ from engines.launch import container_name, plan_launch
 from engines.local_model import located, require_readable
 from engines.prompt_text import prompt_text_of
 from engines.readiness import health, require_first_tokens, served_name
-from engines.resolved import resolved_facts
+from engines.resolved import resolved_facts, settings_by_nature
 from engines.samples import scrape_sample
 from engines.server_process import (
     LOOPBACK,
@@ -127,8 +127,7 @@ class HttpServer:
             served_name=self._served or said.served_name,
             version=said.version or await asyncio.to_thread(self._printed_version),
         )
-        if not self.capabilities.takes_token_ids:
-            said = replace(said, settings={**said.settings, "prompts_sent_as": "text"})
+        said = replace(said, settings={**said.settings, **settings_by_nature(self.capabilities)})
         return await asyncio.to_thread(resolved_facts, said, self._located, self.plan)
 
     async def sample(self) -> EngineSample | None:

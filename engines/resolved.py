@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 
 from engines.local_model import local_model
 from engines.readiness import PROBE_WORDS
 from engines.versions import is_tried, versions
-from harness.core.engine import EngineFacts, EngineSpec, LaunchPlan
+from harness.core.engine import Capabilities, EngineFacts, EngineSpec, LaunchPlan
 
 # Knobs whose value is a setting of the facts; dtype and context have fields of their own.
 SETTINGS = (
@@ -21,6 +22,16 @@ SETTINGS = (
     "prefix_cache",
     "speculative",
 )
+
+
+def settings_by_nature(capabilities: Capabilities) -> Mapping[str, str | bool]:
+    """What is known of the settings of an engine whoever has started it."""
+    settings: dict[str, str | bool] = {}
+    if not capabilities.has_prefix_cache:
+        settings["prefix_cache"] = False
+    if not capabilities.takes_token_ids:
+        settings["prompts_sent_as"] = "text"
+    return settings
 
 
 def resolved_facts(said: EngineFacts, spec: EngineSpec, plan: LaunchPlan) -> EngineFacts:

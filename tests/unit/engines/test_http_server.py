@@ -16,7 +16,7 @@ from engines.asking import Asker
 from engines.http_server import HttpServer
 from engines.prompt_text import PromptText, prompt_text_of
 from engines.registry import open_engine
-from engines.resolved import resolved_facts
+from engines.resolved import resolved_facts, settings_by_nature
 from harness.core.clock import MonotonicClock
 from harness.core.engine import EngineFacts, EngineSpec, LaunchPlan
 from harness.core.errors import UsageError
@@ -191,6 +191,22 @@ def test_what_the_engine_was_not_told_is_not_made_up() -> None:
 
     assert (facts.dtype, facts.context_tokens) == (None, None)
     assert "slots" not in facts.settings
+
+
+@pytest.mark.parametrize(
+    ("kind", "known"),
+    [
+        ("huggingface-static", {"prefix_cache": False}),
+        ("vllm", {}),
+        ("tgi", {"prompts_sent_as": "text"}),
+    ],
+)
+def test_what_an_engine_cannot_have_is_known_whoever_has_started_it(
+    kind: str, known: dict[str, object], tmp_path: Path
+) -> None:
+    opened = engine(kind, tmp_path, attach_url="http://127.0.0.1:1")
+
+    assert settings_by_nature(opened.capabilities) == known
 
 
 def test_the_probe_is_on_record() -> None:
