@@ -29,39 +29,42 @@ class _TimerSpec(ctypes.Structure):
 
 
 class Alarm:
-    """Calls `on_ring` when the instant that was set last has come."""
+    """Calls `on_ring` when the instant that was set last has come.
+
+    `fd` becomes readable then; None where the event loop's own timer is used.
+    """
 
     def __init__(self, clock: Clock, on_ring: Callable[[], None]) -> None:
         self._clock = clock
         self._on_ring = on_ring
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._fd = _open_timer()
-        if self._fd is not None:
-            self._loop.add_reader(self._fd, self._ring)
+        self.fd = _open_timer()
+        if self.fd is not None:
+            self._loop.add_reader(self.fd, self._ring)
 
     def set(self, instant_ns: int) -> None:
         """Ring at `instant_ns` of the clock instead of at any instant set before; soon if past."""
-        if self._fd is None:
+        if self.fd is None:
             delay_s = ns_to_s(max(0, instant_ns - self._clock.now_ns()))
             self._timer = self._loop.call_later(delay_s, self._on_ring)
             return
         seconds, nanoseconds = divmod(max(instant_ns, 1), NS_PER_S)
         spec = _TimerSpec(_TimeSpec(0, 0), _TimeSpec(seconds, nanoseconds))
-        _libc().timerfd_settime(self._fd, _ABSOLUTE, ctypes.byref(spec), None)
+        _libc().timerfd_settime(self.fd, _ABSOLUTE, ctypes.byref(spec), None)
 
     def close(self) -> None:
         """Never ring again."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._fd is not None:
-            self._loop.remove_reader(self._fd)
-            os.close(self._fd)
-            self._fd = None
+        if self.fd is not None:
+            self._loop.remove_reader(self.fd)
+            os.close(self.fd)
+            self.fd = None
 
     def _ring(self) -> None:
-        if self._fd is not None:
-            os.read(self._fd, 8)
+        if self.fd is not None:
+            os.read(self.fd, 8)
             self._on_ring()
 
 

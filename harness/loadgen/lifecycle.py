@@ -32,8 +32,8 @@ from harness.loadgen.session import (
 )
 from harness.loadgen.watcher import Watched, take_sample, watching
 
-# From choosing the first due instant to that instant: the manifest with it goes to the disk, and the
-# watch over the engine begins, and on a busy machine neither may make the first sends late.
+# From choosing the first due instant to that instant: the manifest with it goes to the disk, and
+# the watch over the engine begins; on a busy machine neither may make the first sends late.
 LEAD_NS = 250 * NS_PER_MS
 
 

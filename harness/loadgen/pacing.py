@@ -53,6 +53,11 @@ class Pacer(Protocol):
         """Send nothing more."""
         ...
 
+    @property
+    def alarm_fd(self) -> int | None:
+        """What becomes readable when the next is due; None where nothing does."""
+        ...
+
 
 class OpenLoop:
     """Sends each request when it is due. `dues` are in order."""
@@ -84,6 +89,11 @@ class OpenLoop:
         self._left.clear()
         if self._alarm is not None:
             self._alarm.close()
+
+    @property
+    def alarm_fd(self) -> int | None:
+        """What becomes readable when the next is due; None where nothing does."""
+        return None if self._alarm is None else self._alarm.fd
 
     def _send_due(self) -> None:
         """Send what is due; for what is due in a moment, wait by looking at the clock."""
@@ -134,6 +144,11 @@ class ClosedLoop:
         self._left.clear()
         if self._alarm is not None:
             self._alarm.close()
+
+    @property
+    def alarm_fd(self) -> int | None:
+        """None: after the start it is the ends of requests that make the next due."""
+        return None
 
     def _fill(self) -> None:
         for _ in range(min(self._slots, len(self._left))):

@@ -77,6 +77,11 @@ class Pool:
         else:
             self._send_afresh(job)
 
+    def ring_for(self, fd: int) -> None:
+        """Whatever reads the sockets leaves off at once when `fd`, an alarm, becomes readable."""
+        if self._receiver is not None:
+            self._receiver.ring_for(fd)
+
     def cancel_all(self) -> None:
         """Give up all jobs; each is delivered as cancelled."""
         now_ns = self._now_ns()
@@ -101,6 +106,11 @@ class Pool:
     def _send_afresh(self, job: Job) -> None:
         task = asyncio.get_running_loop().create_task(self._send_on_a_new_one(job))
         self._opening[task] = job
+        self._note_opening()
+
+    def _note_opening(self) -> None:
+        if self._receiver is not None:
+            self._receiver.may_stay = not self._opening
 
     async def _send_on_a_new_one(self, job: Job) -> None:
         asked_ns = self._now_ns()
@@ -108,12 +118,14 @@ class Pool:
             connection = await self._connect()
         except OSError as error:
             self._opening.pop(_this_task(), None)
+            self._note_opening()
             ending, detail = connect_fault(error)
             sent_ns = job.sent_ns if job.retries else asked_ns
             ended_ns = self._now_ns()
             self._deliver(RawCapture(job.index, sent_ns, ended_ns, ending, detail, job.retries))
             return
         self._opening.pop(_this_task(), None)
+        self._note_opening()
         self._busy.add(connection)
         connection.begin(job)
 

@@ -75,7 +75,8 @@ def receive_library() -> ctypes.CDLL | None:
     for name, arguments in (
         ("close", ()), ("fd", ()), ("reads", ()), ("add", (ctypes.c_int,)), ("remove", (place,)),
         ("begin", (place,)), ("tell_ends_only", (place,)), ("view", (place, ctypes.c_void_p)),
-        ("drain", (ctypes.c_void_p, ctypes.c_void_p)),
+        ("ring_for", (ctypes.c_int,)),
+        ("drain", (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)),
     ):  # fmt: skip
         getattr(library, f"receiver_{name}").argtypes = [handle, *arguments]
     return library
@@ -99,6 +100,8 @@ class Receiver:
         self._view_at = ctypes.byref(self._view)
         self._is_called_soon = False
         self._reads = 0
+        # Off while something is awaited that only the event loop sees, such as a new connection.
+        self.may_stay = True
         self._fd = library.receiver_fd(self._handle)
         self._loop.add_reader(self._fd, self._receive)
 
@@ -121,6 +124,10 @@ class Receiver:
         """Read it no more; what was read is gone."""
         if self._readers.pop(place, None) is not None:
             self._library.receiver_remove(self._handle, place)
+
+    def ring_for(self, fd: int) -> None:
+        """Go back to the event loop at once when `fd`, which it watches too, becomes readable."""
+        self._library.receiver_ring_for(self._handle, fd)
 
     def begin(self, place: int) -> None:
         """A new exchange: forget what was read, and tell of every read."""
@@ -173,7 +180,8 @@ class Receiver:
         if not self._handle:
             return
         places, whys, readers, notices = self._places, self._whys, self._readers, self._notices
-        for i in range(self._drain(self._handle, places, whys)):
+        may_stay = self.may_stay and not notices
+        for i in range(self._drain(self._handle, places, whys, may_stay)):
             notices.append((readers[places[i]], whys[i]))
         for _ in range(min(_NOTICES_BETWEEN_READS, len(notices))):
             if notices:  # closing, on a notice, empties them

@@ -152,6 +152,8 @@ class _Worker:
         gc.disable()  # a collection would stop the loop for milliseconds; little garbage is made
         used_ns = cpu_ns()
         self._pacer.start(start_ns)
+        if (alarm_fd := self._pacer.alarm_fd) is not None:
+            self._pool.ring_for(alarm_fd)
         if not self._plan.dues:
             self._over.set()
         tasks = [loop.create_task(self._beat()), loop.create_task(self._tell())]
