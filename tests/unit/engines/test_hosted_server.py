@@ -149,7 +149,7 @@ def test_another_python_is_not_asked_for_what_is_installed_here(
     python.symlink_to(sys.executable)
     monkeypatch.setenv("BATCHMARK_OPENVINO", str(python))
 
-    engine = server("openvino", port=None)
+    engine = server("openvino", port=None, model=str(python))
 
     assert engine.plan.argv[0] == str(python)
     engine.check()
