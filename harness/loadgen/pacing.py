@@ -27,6 +27,12 @@ class Due:
 # the rest is spent looking at the clock; but never more than a SPIN_SHARE-th of the time.
 EARLY_NS = 100 * NS_PER_US
 SPIN_SHARE = 10
+# Going back to the event loop and being rung for takes about so long: what is due within it after a
+# send is waited for at once.
+RETURN_NS = 250 * NS_PER_US
+# What takes long and can wait is not begun this shortly before a request is due.
+NEAR_NS = 400 * NS_PER_US
+MOST_READY = 16
 
 
 def _mean_gap_ns(dues: deque[Due]) -> float:
@@ -58,14 +64,29 @@ class Pacer(Protocol):
         """What becomes readable when the next is due; None where nothing does."""
         ...
 
+    @property
+    def is_near(self) -> bool:
+        """True when the next is due so soon that what can wait should."""
+        ...
+
 
 class OpenLoop:
-    """Sends each request when it is due. `dues` are in order."""
+    """Sends each request when it is due. `dues` are in order.
 
-    def __init__(self, dues: Iterable[Due], clock: Clock, send: Callable[[int], None]) -> None:
+    `make_ready(index)` is called a moment before `send(index)`, to have the least left to do then.
+    """
+
+    def __init__(
+        self,
+        dues: Iterable[Due],
+        clock: Clock,
+        send: Callable[[int], None],
+        make_ready: Callable[[int], None] = lambda _: None,
+    ) -> None:
         self._left = deque(dues)
         self._clock = clock
         self._send = send
+        self._make_ready = make_ready
         self._start_ns = 0
         self._early_ns = EARLY_NS if _mean_gap_ns(self._left) >= SPIN_SHARE * EARLY_NS else 0
         self._alarm: Alarm | None = None
@@ -95,17 +116,39 @@ class OpenLoop:
         """What becomes readable when the next is due; None where nothing does."""
         return None if self._alarm is None else self._alarm.fd
 
+    @property
+    def is_near(self) -> bool:
+        """True when the next is due so soon that what can wait should."""
+        if not self._early_ns or not self._left:
+            return False
+        due_ns = self._start_ns + self._left[0].due_ns
+        return due_ns - self._clock.now_ns() < NEAR_NS
+
     def _send_due(self) -> None:
-        """Send what is due; for what is due in a moment, wait by looking at the clock."""
-        now_ns = self._clock.now_ns
-        while self._left:
-            due_ns = self._start_ns + self._left[0].due_ns
-            if due_ns - now_ns() > self._early_ns:
-                break
-            while now_ns() < due_ns:
-                pass
-            self._send(self._left.popleft().index)
+        """Send what is due; for what is due in a moment, wait by looking at the clock.
+
+        All that is due in a moment is made ready first, so that one send delays the next by no more
+        than the system takes for it.
+        """
+        now_ns, within_ns = self._clock.now_ns, self._early_ns
+        while near := self._take_near(within_ns):
+            for due in near:
+                self._make_ready(due.index)
+            for due in near:
+                due_ns = self._start_ns + due.due_ns
+                while now_ns() < due_ns:
+                    pass
+                self._send(due.index)
+            within_ns = RETURN_NS if self._early_ns else 0
         self._set_alarm()
+
+    def _take_near(self, within_ns: int) -> list[Due]:
+        """Those that are due within that time; they are sent before anything else is done."""
+        until_ns = self._clock.now_ns() - self._start_ns + within_ns
+        near: list[Due] = []
+        while self._left and self._left[0].due_ns <= until_ns and len(near) < MOST_READY:
+            near.append(self._left.popleft())
+        return near
 
     def _set_alarm(self) -> None:
         if self._left and self._alarm is not None:
@@ -149,6 +192,11 @@ class ClosedLoop:
     def alarm_fd(self) -> int | None:
         """None: after the start it is the ends of requests that make the next due."""
         return None
+
+    @property
+    def is_near(self) -> bool:
+        """False: no request waits for an instant."""
+        return False
 
     def _fill(self) -> None:
         for _ in range(min(self._slots, len(self._left))):

@@ -6,11 +6,13 @@ import asyncio
 import resource
 import ssl
 from collections.abc import Callable
+from functools import partial
 
 from harness.core.engine import Ending
 from harness.core.errors import UsageError
 from harness.loadgen.direct_connection import DirectConnection
 from harness.loadgen.framing import RawCapture
+from harness.loadgen.pacing import Pacer
 from harness.loadgen.protocol_connection import ProtocolConnection
 from harness.loadgen.receiver import Receiver, receive_library
 from harness.loadgen.wire import Connection, Job, Target, connect_fault
@@ -70,17 +72,21 @@ class Pool:
 
     def send(self, job: Job) -> None:
         """Send `job` at once on an idle connection, or as soon as a new one is there."""
-        if self._idle:
-            connection = self._idle.pop()
-            self._busy.add(connection)
-            connection.begin(job)
-        else:
-            self._send_afresh(job)
+        self.make_ready(job)()
 
-    def ring_for(self, fd: int) -> None:
-        """Whatever reads the sockets leaves off at once when `fd`, an alarm, becomes readable."""
+    def make_ready(self, job: Job) -> Callable[[], None]:
+        """What sends `job`, with the least left to do; to be called before the loop goes on."""
+        if not self._idle:
+            return partial(self._send_afresh, job)
+        connection = self._idle.pop()
+        self._busy.add(connection)
+        connection.prepare(job)
+        return connection.fire
+
+    def give_way_to(self, pacer: Pacer) -> None:
+        """Keep out of the way of what `pacer` is about to send."""
         if self._receiver is not None:
-            self._receiver.ring_for(fd)
+            self._receiver.give_way(pacer.alarm_fd, lambda: pacer.is_near)
 
     def cancel_all(self) -> None:
         """Give up all jobs; each is delivered as cancelled."""
@@ -127,7 +133,8 @@ class Pool:
         self._opening.pop(_this_task(), None)
         self._note_opening()
         self._busy.add(connection)
-        connection.begin(job)
+        connection.prepare(job)
+        connection.fire()
 
     async def _connect(self) -> Connection:
         if self._target.is_tls or (library := receive_library()) is None:

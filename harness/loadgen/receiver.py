@@ -13,6 +13,7 @@ import ctypes
 import os
 import sys
 from collections import deque
+from collections.abc import Callable
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
@@ -102,6 +103,7 @@ class Receiver:
         self._reads = 0
         # Off while something is awaited that only the event loop sees, such as a new connection.
         self.may_stay = True
+        self._is_near: Callable[[], bool] = lambda: False
         self._fd = library.receiver_fd(self._handle)
         self._loop.add_reader(self._fd, self._receive)
 
@@ -125,9 +127,14 @@ class Receiver:
         if self._readers.pop(place, None) is not None:
             self._library.receiver_remove(self._handle, place)
 
-    def ring_for(self, fd: int) -> None:
-        """Go back to the event loop at once when `fd`, which it watches too, becomes readable."""
-        self._library.receiver_ring_for(self._handle, fd)
+    def give_way(self, alarm_fd: int | None, is_near: Callable[[], bool]) -> None:
+        """Go back to the event loop at once when `alarm_fd`, which it watches too, is readable.
+
+        While `is_near()`, nothing is begun that could make late what the alarm is for.
+        """
+        self._is_near = is_near
+        if alarm_fd is not None:
+            self._library.receiver_ring_for(self._handle, alarm_fd)
 
     def begin(self, place: int) -> None:
         """A new exchange: forget what was read, and tell of every read."""
@@ -184,8 +191,9 @@ class Receiver:
         for i in range(self._drain(self._handle, places, whys, may_stay)):
             notices.append((readers[places[i]], whys[i]))
         for _ in range(min(_NOTICES_BETWEEN_READS, len(notices))):
-            if notices:  # closing, on a notice, empties them
-                _tell(*notices.popleft())
+            if not notices or self._is_near():  # closing, on a notice, empties them
+                break
+            _tell(*notices.popleft())
         if notices and not self._is_called_soon:
             self._is_called_soon = True
             self._loop.call_soon(self._receive_soon)

@@ -99,14 +99,20 @@ class Connection(ABC):
         self.is_open = False
         self.is_used = False
 
-    def begin(self, job: Job) -> None:
-        """Stamp the instant and write the request of `job`."""
+    def prepare(self, job: Job) -> None:
+        """Make ready for `job`, so that `fire` has the least to do."""
         self._end = ResponseEnd()
         self._fed = 0
         self.ending = Ending.NOT_ENDED
         self.detail = ""
         self.job = job
         self._forget()
+
+    def fire(self) -> None:
+        """Stamp the instant and write the request of the job that was prepared."""
+        job = self.job
+        if job is None:
+            return
         if not job.retries:
             job.sent_ns = self._now_ns()
         if not self.is_open:
