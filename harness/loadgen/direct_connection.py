@@ -38,7 +38,10 @@ class DirectConnection(Connection):
 
     def note_read(self) -> None:
         """What was read may be the start, or the end, of a response."""
-        if self._socket is not None:  # it may have been closed since
+        if self._socket is None:  # it was closed since
+            return
+        head = self._receiver.whole_head(self._place) if self.job is not None else b""
+        if not (head and self._complete_by(head)):
             self._advance()
 
     def note_lost(self, error: OSError | None) -> None:
@@ -107,7 +110,7 @@ class DirectConnection(Connection):
         return self._receiver.unseen(self._place, seen)
 
     def _note_chunked(self) -> None:
-        self._receiver.tell_ends_only(self._place)
+        """The receiver sees to it."""
 
     def _packed(self) -> PackedReads:
         return self._left if self._socket is None else self._receiver.packed(self._place)

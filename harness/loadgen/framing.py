@@ -65,7 +65,7 @@ class RawCapture(msgspec.Struct, frozen=True, array_like=True):
 class ResponseEnd:
     """Finds the end of one response. Feed it reads in order; several may be fed as one.
 
-    `allows_reuse`: the response is complete, and the server keeps the connection open.
+    `allows_reuse`: the server keeps the connection open once the response is complete.
     """
 
     __slots__ = (
@@ -100,6 +100,7 @@ class ResponseEnd:
 
     def on_headers_complete(self) -> None:
         self.is_head_complete = True
+        self.allows_reuse = bool(self._parser.should_keep_alive())
 
     def on_message_complete(self) -> None:
         self.is_complete = True

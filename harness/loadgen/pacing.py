@@ -84,6 +84,7 @@ class OpenLoop:
         make_ready: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._left = deque(dues)
+        self._ready: deque[Due] = deque()
         self._clock = clock
         self._send = send
         self._make_ready = make_ready
@@ -94,7 +95,7 @@ class OpenLoop:
     @property
     def is_done(self) -> bool:
         """True when everything was sent."""
-        return not self._left
+        return not self._left and not self._ready
 
     def start(self, start_ns: int) -> None:
         """Set the alarm for the first request."""
@@ -131,24 +132,22 @@ class OpenLoop:
         than the system takes for it.
         """
         now_ns, within_ns = self._clock.now_ns, self._early_ns
-        while near := self._take_near(within_ns):
-            for due in near:
-                self._make_ready(due.index)
-            for due in near:
-                due_ns = self._start_ns + due.due_ns
+        while self._make_near_ones_ready(within_ns):
+            while self._ready:
+                due_ns = self._start_ns + self._ready[0].due_ns
                 while now_ns() < due_ns:
                     pass
-                self._send(due.index)
+                self._send(self._ready.popleft().index)
             within_ns = RETURN_NS if self._early_ns else 0
         self._set_alarm()
 
-    def _take_near(self, within_ns: int) -> list[Due]:
-        """Those that are due within that time; they are sent before anything else is done."""
+    def _make_near_ones_ready(self, within_ns: int) -> bool:
+        """Those that are due within that time; False when none is."""
         until_ns = self._clock.now_ns() - self._start_ns + within_ns
-        near: list[Due] = []
-        while self._left and self._left[0].due_ns <= until_ns and len(near) < MOST_READY:
-            near.append(self._left.popleft())
-        return near
+        while self._left and self._left[0].due_ns <= until_ns and len(self._ready) < MOST_READY:
+            self._ready.append(self._left.popleft())
+            self._make_ready(self._ready[-1].index)
+        return bool(self._ready)
 
     def _set_alarm(self) -> None:
         if self._left and self._alarm is not None:

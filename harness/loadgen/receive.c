@@ -2,16 +2,19 @@
 
    One call of receiver_drain reads every socket that has something, once, as epoll_wait(2) tells it.
    Nothing is interpreted, but for one question: could this read be the last of its response? A body
-   in chunks ends with an empty line (RFC 9112, 7.1), so only what ends with one is told to the caller,
-   who has a parser. harness/loadgen/receiver.py says what each function is given and gives back.
+   in chunks ends with an empty line (RFC 9112, 7.1), so of a response whose head says that it has
+   one, only what ends with an empty line is told to the caller, who has a parser.
+   harness/loadgen/receiver.py says what each function is given and gives back.
 
    Built without Python's headers, so that one compiler call is all that it takes. */
 
 #define _GNU_SOURCE
+#include <ctype.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -20,14 +23,14 @@
 /* How long receiver_drain may stay for more, in ms for epoll_wait and in ns. */
 enum { STAY_MS = 1, STAY_NS = 1000000 };
 static const uint32_t ALARM = UINT32_MAX; /* the place of a file that is only waited for */
-enum { READ_BYTES = 256 * 1024, EVENTS = 512, FIRST_BYTES = 4096, FIRST_READS = 64 };
+enum { MOST_HEAD_BYTES = 16 * 1024, READ_BYTES = 256 * 1024, EVENTS = 512, FIRST_BYTES = 4096, FIRST_READS = 64 };
 
 /* Why the caller is told of a connection; harness/loadgen/receiver.py has the same numbers. */
 enum { NOTICE_READ = 0, NOTICE_CLOSED = 1, NOTICE_TOO_LARGE = 2, NOTICE_ERRNO = 16 };
 
 typedef struct {
     int fd; /* -1: the place is free */
-    int tells_every_read;
+    size_t head_bytes; /* of a head that says `chunked`; 0 while that is not known */
     char *bytes;
     size_t used, room;
     int64_t *stamps_ns; /* when each read came */
@@ -53,6 +56,8 @@ typedef struct {
     const uint32_t *ends;
     uint64_t reads;
 } view;
+
+static const char hex[] = "0123456789abcdef";
 
 static int64_t now_ns(void) {
     struct timespec t;
@@ -97,8 +102,7 @@ int receiver_add(receiver *self, int fd) {
     if (epoll_ctl(self->epoll, EPOLL_CTL_ADD, fd, &event)) return -errno;
     connection *c = &self->all[place];
     c->fd = fd;
-    c->tells_every_read = 1;
-    c->used = c->reads = 0;
+    c->used = c->reads = c->head_bytes = 0;
     return place;
 }
 
@@ -126,11 +130,8 @@ void receiver_close(receiver *self) {
 
 void receiver_begin(receiver *self, int place) {
     connection *c = &self->all[place];
-    c->used = c->reads = 0;
-    c->tells_every_read = 1;
+    c->used = c->reads = c->head_bytes = 0;
 }
-
-void receiver_tell_ends_only(receiver *self, int place) { self->all[place].tells_every_read = 0; }
 
 void receiver_view(const receiver *self, int place, view *out) {
     const connection *c = &self->all[place];
@@ -164,6 +165,37 @@ static int keep(connection *c, const char *bytes, size_t length, int64_t stamp_n
     return 1;
 }
 
+/* The length of the head of a response in chunks, when all of it has come; 0 for any other. */
+static size_t chunked_head(const connection *c) {
+    static const char coding[] = "\r\ntransfer-encoding: chunked\r\n";
+    size_t within = c->used < MOST_HEAD_BYTES ? c->used : MOST_HEAD_BYTES;
+    const char *end = memmem(c->bytes, within, "\r\n\r\n", 4);
+    if (!end || c->used < 9 || memcmp(c->bytes, "HTTP/1.1 ", 9)) return 0;
+    for (const char *at = c->bytes; at + sizeof coding - 1 <= end + 2; at++)
+        if (*at == '\r' && !strncasecmp(at, coding, sizeof coding - 1)) return (size_t)(end + 4 - c->bytes);
+    return 0;
+}
+
+/* The length of the head when all that came after it is chunks, whole, the last of them empty and
+   without trailers; 0 when it is not, or not known. Looks at the sizes alone. */
+uint64_t receiver_whole(const receiver *self, int place) {
+    const connection *c = &self->all[place];
+    size_t at = c->head_bytes;
+    if (!at) return 0;
+    for (;;) {
+        size_t size = 0, digits = 0;
+        for (; at < c->used && digits < 8 && isxdigit((unsigned char)c->bytes[at]); at++, digits++)
+            size = 16 * size + (size_t)strchr(hex, tolower((unsigned char)c->bytes[at])) - (size_t)hex;
+        if (!digits || c->used - at < 4 || memcmp(c->bytes + at, "\r\n", 2)) return 0;
+        at += 2;
+        if (size > c->used - at || c->used - at - size < 2) return 0;
+        at += size;
+        if (memcmp(c->bytes + at, "\r\n", 2)) return 0;
+        at += 2;
+        if (!size) return at == c->used ? c->head_bytes : 0;
+    }
+}
+
 static int ends_with_empty_line(const connection *c) {
     return c->used >= 4 && !memcmp(c->bytes + c->used - 4, "\r\n\r\n", 4);
 }
@@ -190,7 +222,8 @@ static int read_one(receiver *self, connection *c) {
         stop_reading(self, c);
         return NOTICE_TOO_LARGE;
     }
-    return c->tells_every_read || ends_with_empty_line(c) ? NOTICE_READ : -1;
+    if (!c->head_bytes) c->head_bytes = chunked_head(c);
+    return !c->head_bytes || ends_with_empty_line(c) ? NOTICE_READ : -1;
 }
 
 int receiver_ring_for(receiver *self, int fd) {

@@ -72,10 +72,10 @@ def receive_library() -> ctypes.CDLL | None:
         return None
     handle, place = ctypes.c_void_p, ctypes.c_int
     library.receiver_open.argtypes, library.receiver_open.restype = [ctypes.c_uint64], handle
-    library.receiver_reads.restype = ctypes.c_uint64
+    library.receiver_reads.restype = library.receiver_whole.restype = ctypes.c_uint64
     for name, arguments in (
         ("close", ()), ("fd", ()), ("reads", ()), ("add", (ctypes.c_int,)), ("remove", (place,)),
-        ("begin", (place,)), ("tell_ends_only", (place,)), ("view", (place, ctypes.c_void_p)),
+        ("begin", (place,)), ("whole", (place,)), ("view", (place, ctypes.c_void_p)),
         ("ring_for", (ctypes.c_int,)),
         ("drain", (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)),
     ):  # fmt: skip
@@ -137,12 +137,16 @@ class Receiver:
             self._library.receiver_ring_for(self._handle, alarm_fd)
 
     def begin(self, place: int) -> None:
-        """A new exchange: forget what was read, and tell of every read."""
+        """A new exchange: forget what was read."""
         self._library.receiver_begin(self._handle, place)
 
-    def tell_ends_only(self, place: int) -> None:
-        """The body is in chunks: tell only of reads that end with an empty line."""
-        self._library.receiver_tell_ends_only(self._handle, place)
+    def whole_head(self, place: int) -> bytes:
+        """The head of a response in chunks that has come whole; empty when it may not have.
+
+        Only a response that is plain is known to be whole: chunks without extensions or trailers.
+        """
+        length = self._library.receiver_whole(self._handle, place)
+        return ctypes.string_at(self._look(place).bytes, length) if length else b""
 
     def unseen(self, place: int, seen: int) -> bytes:
         """What was read of the exchange after its first `seen` bytes."""

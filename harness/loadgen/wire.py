@@ -161,6 +161,19 @@ class Connection(ABC):
         if self._feed() and self._end.is_chunked and self._end.is_head_complete:
             self._note_chunked()
 
+    def _complete_by(self, head: bytes) -> bool:
+        """End the exchange, whose body is known to be whole; False when `head` tells otherwise."""
+        end = ResponseEnd()
+        try:
+            end.feed(head)
+        except httptools.HttpParserError:
+            return False
+        if not (end.is_head_complete and end.is_chunked):
+            return False
+        self._end = end
+        self._finish(Ending.COMPLETE)
+        return True
+
     def _lose(self, error: Exception | None) -> None:
         """What was in progress was cut, or reset, unless closing is how the response ends."""
         self.is_open = False

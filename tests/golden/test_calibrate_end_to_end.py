@@ -33,7 +33,7 @@ def test_one_level_is_tried_printed_and_kept_or_said_not_to_be(
     assert result.returncode in (0, 3), result.stderr
     if result.returncode == 3:
         assert "no level was clean" in result.stderr
-        assert not (tmp_path / "cache").exists()
+        assert not (tmp_path / "cache/ceiling.json").exists()
         return
     (kept,) = json.loads((tmp_path / "cache/ceiling.json").read_text())["ceilings"]
     assert kept["ceiling"]["streams"] == 2
@@ -73,7 +73,8 @@ def test_an_interrupted_calibration_keeps_nothing_and_leaves_no_server(
     assert process.returncode == 130
     assert "interrupted; nothing was kept" in stderr
     assert "Traceback" not in stderr
-    assert list(tmp_path.iterdir()) == []
+    assert not (tmp_path / "cache/ceiling.json").exists()
+    assert [path.name for path in tmp_path.iterdir() if path.name != "cache"] == []
     assert processes_in(tmp_path) == []
 
 

@@ -47,6 +47,23 @@ def test_an_open_loop_that_is_late_sends_at_once_and_keeps_the_schedule() -> Non
     assert sent == list(range(500))
 
 
+def test_an_open_loop_is_not_done_while_a_request_that_was_made_ready_is_unsent() -> None:
+    done: list[bool] = []
+    ready: list[int] = []
+
+    async def main() -> None:
+        clock = MonotonicClock()
+        dues = [Due(i, 0) for i in range(5)]
+        pacer = OpenLoop(dues, clock, lambda _: done.append(pacer.is_done), ready.append)
+        pacer.start(clock.now_ns() - MS)
+        await until_done(pacer)
+        pacer.stop()
+
+    asyncio.run(main())
+    assert done == [False, False, False, False, True]
+    assert ready == [0, 1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("slots", [1, 2, 7, 64])
 def test_a_closed_loop_never_exceeds_its_slots_and_sends_each_request_once(slots: int) -> None:
     in_flight: deque[int] = deque()
