@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import os
 import signal
 from collections import deque
 from collections.abc import Callable
@@ -115,20 +114,8 @@ Message = Ready | Refused | Tally | Done
 def work(plan: WorkerPlan, door: Door) -> None:
     """The main function of a worker's process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which says Stop
-    _go_first()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(_Worker(plan, door, MonotonicClock()).run())
-
-
-def _go_first() -> None:
-    """Run ahead of other processes, where that is allowed.
-
-    A process that wakes may otherwise wait for milliseconds until another has had its slice, which
-    makes sends late and stamps too; and what it does takes some tens of microseconds.
-    """
-    if hasattr(os, "SCHED_RR"):
-        with contextlib.suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
 
 
 class _Worker:
