@@ -89,6 +89,7 @@ HUGGINGFACE_STATIC = _hosted(
     },
     command=_command("huggingface-static", logs_steps=True),
     env={**INHOUSE.env, "HF_HUB_OFFLINE": "1"},
+    capabilities=replace(INHOUSE.capabilities, has_prefix_cache=False),
     waits_for_batches=(None,),
 )
 
@@ -112,7 +113,6 @@ OPENVINO = _hosted(
     waits_for_batches=(),
     capabilities=replace(
         INHOUSE.capabilities,
-        has_prefix_cache=True,
         cannot_equal=(
             "the weights: it packs a GGUF file's anew, those of Q4_1 with rounded offsets",
             "the arithmetic: under bfloat16 it rounds the inputs of matrix products to 8 bits",

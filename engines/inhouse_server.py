@@ -25,6 +25,10 @@ def _window(window_ms: float, _: EngineSpec) -> Told:
     return Told(("--batch-window-ms", f"{window_ms:g}"))
 
 
+def _prefix_cache(is_on: bool, _: EngineSpec) -> Told:  # noqa: FBT001 - a knob's value
+    return Told(("--prefix-cache",)) if is_on else Told(note="off unless --prefix-cache is given")
+
+
 def _dialect(speech: Speech) -> OpenAICompletionsDialect:
     return OpenAICompletionsDialect(asks_token_ids=True, key=speech.key)
 
@@ -46,7 +50,10 @@ KNOBS: dict[str, Knob | str] = {
     "threads": flag("--threads"),
     "pad_prompts": switch("--pad-prompts", "--no-pad-prompts"),
     "batch_window_ms": _window,
+    "batched_tokens": flag("--batched-tokens"),
     "kv_tokens": flag("--kv-tokens"),
+    "chunked_prefill": switch("--chunked-prefill", "--no-chunked-prefill"),
+    "prefix_cache": _prefix_cache,
     "served_name": "it serves a model under its own name",
 }
 
@@ -59,7 +66,7 @@ INHOUSE = Adapter(
         exact_length=ExactLength.CONTINUES_PAST_EOS,
         first_event=FirstEvent.TOKEN,
         has_metrics=True,
-        has_prefix_cache=False,
+        has_prefix_cache=True,
         refuses_unknown_fields=True,
     ),
     dialect=_dialect,

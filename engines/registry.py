@@ -42,7 +42,7 @@ def open_engine(spec: EngineSpec, folder: Path, clock: Clock) -> Engine:
         from engines.hosted_server import HostedServer  # noqa: PLC0415 - only what is used
 
         return HostedServer(spec, folder, clock)
-    if (adapter := _adapter(spec.kind)) is not None:
+    if (adapter := adapter_of(spec.kind)) is not None:
         return HttpServer(adapter, spec, folder, clock)
     plugins = _plugins()
     if spec.kind in plugins:
@@ -63,8 +63,8 @@ def policies() -> Mapping[str, tuple[str, ...]]:
     return {name: kind.policies for name, kind in KINDS.items() if kind.policies}
 
 
-def _adapter(kind: str) -> Adapter | None:
-    """The adapter of a server over HTTP; imported only when it is used."""
+def adapter_of(kind: str) -> Adapter | None:
+    """The adapter of a server over HTTP, None of another kind; imported only when it is used."""
     match kind:
         case "inhouse":
             from engines.inhouse_server import INHOUSE as ADAPTER  # noqa: PLC0415

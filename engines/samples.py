@@ -117,8 +117,11 @@ TABLES: Mapping[str, Names] = {
         totals={
             "running": ("batchmark_requests_running",),
             "waiting": ("batchmark_requests_waiting",),
+            "preemptions_total": ("batchmark_preemptions_total",),
             "prompt_tokens_total": ("batchmark_prompt_tokens_total",),
             "generation_tokens_total": ("batchmark_output_tokens_total",),
+            "prefix_query_tokens_total": ("batchmark_prefix_query_tokens_total",),
+            "prefix_hit_tokens_total": ("batchmark_prefix_hit_tokens_total",),
             "requests_total": ("batchmark_requests_total",),
         },
         kv_share=("batchmark_kv_share",),

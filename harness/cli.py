@@ -7,18 +7,20 @@ Exit codes: 0 ok, 1 FAIL, 2 usage, 3 INCONCLUSIVE, 4 INVALID or NOT_COMPARABLE, 
 from __future__ import annotations
 
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from harness import cli_options as options
+from harness.cli_ablate import ablate
 from harness.cli_exit import finish
 from harness.cli_groups import baseline_app, engines_app, model_app, workload_app
+from harness.cli_simulate import simulate
 from harness.core.engine_flags import EngineFlags
 from harness.core.errors import ExitCode
-from harness.core.plan import CalibrateFlags, LoadFlags, RunFlags, ServeFlags, SimulateFlags
+from harness.core.plan import CalibrateFlags, LoadFlags, RunFlags, ServeFlags
+from harness.core.version import tool_version
 
 app = typer.Typer(
     name="batchmark",
@@ -32,6 +34,8 @@ app.add_typer(engines_app, name="engines")
 app.add_typer(model_app, name="model")
 app.add_typer(baseline_app, name="baseline")
 app.add_typer(workload_app, name="workload")
+app.command()(ablate)
+app.command()(simulate)
 
 
 @app.command()
@@ -77,10 +81,8 @@ def run(
     baseline: Annotated[
         str | None, typer.Option(help="An engine of this run, as inhouse-static, or a saved name.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="A new folder; runs/<time> by default.")] = None,
-    deadline_s: Annotated[
-        float | None, typer.Option(help="End each run, and each warm-up, after this long.")
-    ] = None,
+    out: options.Out = None,
+    deadline_s: options.DeadlineS = None,
     workers: Annotated[str, typer.Option(help="Sending processes: a number, or auto.")] = "auto",
     save_text: Annotated[
         bool, typer.Option("--save-text", help="Keep the answers' text, in texts.jsonl.")
@@ -164,13 +166,44 @@ def serve(
     kv_tokens: options.KvTokens = None,
     chunked_prefill: options.ChunkedPrefill = None,
     prefix_cache: options.PrefixCache = False,
+    kv: Annotated[
+        str, typer.Option(help="KV blocks: paged, as an answer grows, or reserved, all at once.")
+    ] = "paged",
+    capacity: Annotated[
+        str,
+        typer.Option(
+            help="A request starts when it is sure to end: guaranteed_no_evict, or when its prompt "
+            "fits: max_utilization, where the youngest may have to begin again."
+        ),
+    ] = "guaranteed_no_evict",
+    step_order: Annotated[
+        str, typer.Option(help="What a step does first: decode_first or prefill_first.")
+    ] = "decode_first",
+    block_tokens: Annotated[int, typer.Option(help="Tokens of a KV block.")] = 16,
+    queue_limit: Annotated[
+        int | None, typer.Option(help="Most requests that wait for a slot; more are answered 429.")
+    ] = None,
+    queue_tokens: Annotated[
+        int | None, typer.Option(help="Most prompt tokens that wait for a slot; more get a 429.")
+    ] = None,
     device: Annotated[str | None, typer.Option(help="cpu or cuda; cuda when present.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port to listen on.")] = 8000,
     step_log: Annotated[Path | None, typer.Option(help="Append a line per step here.")] = None,
     until_stdin_closes: Annotated[
-        bool, typer.Option("--until-stdin-closes", help="End when standard input closes.")
+        bool,
+        typer.Option(
+            "--until-stdin-closes",
+            help="End at once, answers in flight or not, when standard input closes.",
+        ),
     ] = False,
+    drain_s: Annotated[
+        float,
+        typer.Option(
+            help="On SIGTERM or SIGINT, go on with the answers in flight for so long at most; a "
+            "second signal ends at once."
+        ),
+    ] = 30.0,
 ) -> None:
     """Serve a model with the in-house engine, or a library, as an OpenAI-compatible server."""
 
@@ -196,6 +229,13 @@ def serve(
             port=port,
             step_log=step_log,
             until_stdin_closes=until_stdin_closes,
+            kv=kv,
+            capacity=capacity,
+            step_order=step_order,
+            block_tokens=block_tokens,
+            queue_limit=queue_limit,
+            queue_tokens=queue_tokens,
+            drain_s=drain_s,
         )
         return command.serve(flags, tool_version())
 
@@ -219,49 +259,19 @@ def calibrate(
 
 
 @app.command()
-def simulate(
-    workload: options.WorkloadName,
-    policy: Annotated[str, typer.Option(help="static, dynamic or continuous.")] = "continuous",
-    slots: options.Slots = 8,
-    step_ms: Annotated[float, typer.Option(help="Fixed time of a step.")] = 25.0,
-    prefill_ms_per_token: Annotated[
-        float, typer.Option(help="Time that each prompt token adds to its step.")
-    ] = 0.0,
-    pad_prompts: options.PadPrompts = True,
-    batch_window_ms: options.WindowMs = None,
-    repeat_mix: Annotated[
-        int | None, typer.Option(help="Send the mix this often, and run to completion.")
-    ] = None,
-    backlog: Annotated[
-        bool, typer.Option("--backlog", help="The mix over and over, for a fixed window.")
+def doctor(
+    threads: options.Threads = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Measure no ceilings; show those that were kept.")
     ] = False,
-    window_ms: Annotated[
-        float | None, typer.Option(help="The window; one static batch of the mix by default.")
-    ] = None,
-    rate: Annotated[float | None, typer.Option(help="Poisson arrivals, requests a second.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the Poisson arrivals.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Run the scheduler in virtual time, and compare the policy with static batching."""
+    """Say whether this machine is fit to measure on, and measure what it can do at best."""
 
     def body() -> ExitCode:
-        from harness.commands import simulate as command
+        from harness.commands import doctor as command
 
-        flags = SimulateFlags(
-            workload=workload,
-            policy=policy,
-            slots=slots,
-            step_ms=step_ms,
-            prefill_ms_per_token=prefill_ms_per_token,
-            pad_prompts=pad_prompts,
-            batch_window_ms=batch_window_ms,
-            repeat_mix=repeat_mix,
-            backlog=backlog,
-            window_ms=window_ms,
-            rate_rps=rate,
-            seed=seed,
-        )
-        return command.simulate_policy(flags, as_json=as_json)
+        return command.doctor(threads, is_quick=quick, as_json=as_json)
 
     finish(body)
 
@@ -330,14 +340,6 @@ def report(
         return command.report(tuple(run_folders), baseline, out, baselines)
 
     finish(body)
-
-
-def tool_version() -> str:
-    """The installed version of batchmark."""
-    try:
-        return version("batchmark")
-    except PackageNotFoundError:
-        return "not installed"
 
 
 def _print_version(wanted: bool) -> None:

@@ -73,6 +73,10 @@ EngineArgs = Annotated[
     typer.Option("--engine-arg", help="A word for the engine's command line; may be repeated."),
 ]
 
+Out = Annotated[Path | None, typer.Option(help="A new folder; runs/<time> by default.")]
+DeadlineS = Annotated[
+    float | None, typer.Option(help="End each run, and each warm-up, after this long.")
+]
 Baselines = Annotated[Path, typer.Option("--baselines", help="Where named baselines are kept.")]
 
 # What is sent. A workload is named, or locked in a file with --schedule.

@@ -23,12 +23,14 @@ from harness.core.cautions import Caution
 from harness.core.engine import EngineSpec, LaunchPlan
 from harness.core.manifest import Counts, RunManifest
 from harness.core.plan import RunPlan
-from harness.gate import formatting, tables
+from harness.gate import ablation_table, formatting, tables
+from harness.gate.ablation import Ablation
 from harness.gate.baseline import Baseline
 from harness.gate.cells import Align, Cell, Column, Table, Tone
 from harness.gate.comparison import ComparisonTable, context_of, phrase
 from harness.gate.comparison_table import comparison_table, headlines
 from harness.gate.preflight import Preflight, preflight_table
+from harness.gate.step_table import step_table
 
 REFRESH_EVERY_S = 0.25
 RUNS_SIDE_BY_SIDE = 3
@@ -41,6 +43,9 @@ _SIMULATED_TITLES = {
     "padding_share": "padded slots",
     "busy_share": "busy slots",
     "ttft_ms_mean": "mean TTFT",
+    "ttft_ms_p50": "TTFT p50",
+    "ttft_ms_p99": "TTFT p99",
+    "tpot_ms_mean": "mean TPOT",
     "e2e_ms_mean": "mean end-to-end latency",
 }
 _STYLES = {
@@ -158,19 +163,19 @@ def print_headlines(comparisons: Sequence[ComparisonTable], console: Console | N
         out.print()
 
 
-def print_time_split(
+def print_steps(
     summaries: Sequence[Summary],
     simulated: Mapping[str, StepTotals],
     console: Console | None = None,
 ) -> None:
-    """Print where the time of each run went, and the padding that the simulator gives.
+    """Print what each run's steps did, and the padding that the simulator gives.
 
     `simulated` is by engine name. Prints nothing when no run has a step log.
     """
     for first in range(0, len(summaries), RUNS_SIDE_BY_SIDE):
         beside = summaries[first : first + RUNS_SIDE_BY_SIDE]
         if any(summary.steps is not None for summary in beside):
-            draw(tables.time_table(beside, simulated), console)
+            draw(step_table(beside, simulated), console)
 
 
 def print_comparison(table: ComparisonTable, console: Console | None = None) -> None:
@@ -185,6 +190,20 @@ def print_comparison(table: ComparisonTable, console: Console | None = None) -> 
         print_line(f"what differs on purpose: {', '.join(table.factors)}", out)
     draw(replace(drawn, title=""), out)
     print_headlines([table], out)
+
+
+def print_ablation(ablation: Ablation, console: Console | None = None) -> None:
+    """Print what each level of a ladder is worth: the levels, a waterfall a metric, the whole."""
+    out = _out(console)
+    print_line(ablation_table.title_of(ablation), out)
+    draw(ablation_table.level_table(ablation), out)
+    for table in ablation_table.waterfall_tables(ablation):
+        draw(table, out)
+    print_line(ablation_table.READING, out)
+    print_cautions(ablation.cautions, out)
+    for ratio, of_what, _ in ablation_table.claims(ablation):
+        out.print(Text(f"{ratio} {of_what}", style="bold"), soft_wrap=True)
+    out.print()
 
 
 def print_cautions(cautions: Sequence[Caution], console: Console | None = None) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from harness.core.manifest import RunManifest
+from harness.core.manifest import Ceilings, RunManifest
 from harness.gate import formatting
 from harness.gate.cells import Cell, Column, Table
+from harness.gate.fitness_table import ceiling_rates
 from harness.gate.tables import run_labels
 
 NOT_SAID = "not said"
@@ -43,6 +44,7 @@ def _facts(manifest: RunManifest) -> dict[str, str]:
         **_engine_facts(manifest),
         "machine": manifest.machine.title,
         "memory": f"{manifest.machine.memory_gib} GiB",
+        "ceilings": _ceilings(manifest.ceilings),
         "operating system": manifest.machine.os,
         "Python": manifest.machine.python,
         "batchmark": manifest.tool_version,
@@ -93,6 +95,13 @@ def _engine_facts(manifest: RunManifest) -> dict[str, str]:
         **{f"setting {name}": str(value) for name, value in sorted(facts.settings.items())},
         "launched as": shlex.join(manifest.launch) or "not launched: attached to a running server",
     }
+
+
+def _ceilings(ceilings: Ceilings | None) -> str:
+    if ceilings is None:
+        return NOT_SAID
+    rates = ", ".join(f"{what} {rate}" for what, rate in ceiling_rates(ceilings).items())
+    return f"{rates} ({ceilings.device}, {ceilings.threads} threads, {ceilings.measured_utc})"
 
 
 def _milliseconds(value: float | None) -> str:

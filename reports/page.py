@@ -22,6 +22,7 @@ from harness.core.rundir import RunFolder
 from harness.gate import formatting, tables
 from harness.gate.comparison import ComparisonTable, phrase
 from harness.gate.comparison_table import certainty, comparison_table, headlines
+from harness.gate.step_table import step_table
 from reports import figures
 from reports.method import method_tables
 from reports.server_timeline import server_timeline, sides_of
@@ -55,7 +56,11 @@ def write_report(
 
     `simulated` holds what the simulator says of the same workload, by engine name.
     """
-    text = render_report(runs, comparisons, simulated)
+    write_page(path, render_report(runs, comparisons, simulated))
+
+
+def write_page(path: Path, text: str) -> None:
+    """Write `text` to `path`, which holds the old page or the whole new one, never a part."""
     partial = path.with_name(path.name + ".partial")
     with partial.open("w", encoding="utf-8") as file:
         file.write(text)
@@ -76,15 +81,8 @@ def render_report(
     summaries = [run.summary for run in runs]
     manifests = [summary.manifest for summary in summaries]
     labels = tables.run_labels(manifests)
-    environment = Environment(
-        loader=PackageLoader("reports"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["svg"] = Markup
-    return environment.get_template("report.html.j2").render(
+    return fill(
+        "report.html.j2",
         title=_listed(manifest.workload.title for manifest in manifests),
         model=_listed(manifest.model_title for manifest in manifests),
         machine=_listed(manifest.machine.title for manifest in manifests),
@@ -99,12 +97,25 @@ def render_report(
         ),
         comparisons=[(table, comparison_table(table)) for table in comparisons],
         figures=_figures(runs),
-        time=tables.time_table(summaries, simulated or {}),
+        steps=step_table(summaries, simulated or {}),
         metrics=tables.metric_table(summaries),
         cautions=tables.caution_table(_cautions(labels, summaries, comparisons), len(runs)),
         method=method_tables(manifests),
         definitions=tables.definition_table(),
     )
+
+
+def fill(template: str, **values: object) -> str:
+    """The page of that template; text in `values` is shown as it is, never as markup."""
+    environment = Environment(
+        loader=PackageLoader("reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["svg"] = Markup
+    return environment.get_template(template).render(**values)
 
 
 def _listed(texts: Iterable[str]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +18,15 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM, GgufConfig
 
-from engines.hosted.in_flight import InFlight, Served, Ticket
 from engines.hosted.options import HostedOptions
 from engines.hosted.static_batch import BatchStep, StaticBatch
 from engines.models.identity import describe_weights, model_digest, model_name
 from engines.models.tokenizer import load_codec
 from engines.scheduling.policies import Policy, QueueView, make_policy
 from engines.serving.generation import GeneratedToken, GenerationRequest, TextCodec
+from engines.serving.in_flight import InFlight, Served, Ticket
 from engines.serving.request_limits import RequestLimits
+from engines.serving.timings import Histogram
 from harness.core.clock import Clock
 from harness.core.engine import EngineFacts
 from harness.core.errors import ModelFileError, UsageError
@@ -71,6 +72,7 @@ class HuggingFaceStatic:
         self._in_flight = InFlight(served.limits, clock)
         self._waiting: list[Ticket] = []
         self._queue_changed = asyncio.Event()
+        self._is_draining = False
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="huggingface-static")
         self._batch: StaticBatch | None = None
         self._totals = _Totals()
@@ -98,6 +100,15 @@ class HuggingFaceStatic:
             "decode_seconds_total": ns_to_s(self._totals.decode_ns),
             **self._in_flight.totals(),
         }
+
+    def histograms(self) -> Sequence[Histogram]:
+        """None: its front times all that can be seen from outside."""
+        return ()
+
+    def drain(self) -> None:
+        """Let no request wait for a full batch any more."""
+        self._is_draining = True
+        self._queue_changed.set()
 
     def start(self) -> None:
         """Begin to form batches, on the event loop that runs now; a thread generates."""
@@ -161,7 +172,7 @@ class HuggingFaceStatic:
             held=0,  # it is asked between two batches only
             slots=self._batching.slots,
             oldest_arrived_ns=self._waiting[0].arrived_ns if self._waiting else None,
-            is_draining=False,
+            is_draining=self._is_draining,
         )
 
     def _take(self, step: BatchStep) -> None:

@@ -23,11 +23,15 @@ LIBRARIES: Mapping[str, Library] = {
 }
 
 
+def missing_modules(library: Library) -> tuple[str, ...]:
+    """Which modules of `library` are not installed; imports nothing."""
+    return tuple(module for module in library.modules if find_spec(module) is None)
+
+
 def require_library(kind: str) -> None:
     """Raise UsageError unless what the hosted engine `kind` needs is installed; imports nothing."""
     library = LIBRARIES[kind]
-    missing = [module for module in library.modules if find_spec(module) is None]
-    if missing:
+    if missing := missing_modules(library):
         msg = (
             f"{kind} needs {', '.join(missing)}, not installed here; "
             f"run `pip install 'batchmark[{library.extra}]'`"

@@ -10,18 +10,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import multiprocessing
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from engines.hosted.in_flight import InFlight, Served, Ticket
 from engines.hosted.options import HostedOptions
 from engines.models.tokenizer import load_codec
 from engines.serving.generation import GeneratedToken, GenerationRequest, TextCodec
+from engines.serving.in_flight import InFlight, Served, Ticket
 from engines.serving.request_limits import RequestLimits
+from engines.serving.timings import Histogram
 from harness.core.clock import Clock
 from harness.core.engine import EngineFacts
 from harness.core.errors import BatchmarkError, EngineFailed
@@ -120,6 +121,13 @@ class OpenVinoEngine:
         if self._served.limits.kv_tokens is not None:
             gauges["kv_share"] = self._latest.kv_share if present else 0.0
         return gauges
+
+    def histograms(self) -> Sequence[Histogram]:
+        """None: its front times all that can be seen from outside."""
+        return ()
+
+    def drain(self) -> None:
+        """Nothing to do: no request waits for another here."""
 
     def start(self) -> None:
         """Begin to listen to the pipeline, on the event loop that runs now."""

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from transformers import StoppingCriteriaList
 
-from engines.hosted.in_flight import Ticket
 from engines.serving.generation import GeneratedToken
+from engines.serving.in_flight import Ticket
 from harness.core.clock import Clock
 
 # Masked out in front of a prompt, and not looked at behind an answer.

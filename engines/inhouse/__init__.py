@@ -1,5 +1,7 @@
-"""Our continuous-batching engine, on torch.
+"""Our continuous-batching engine: a thread that plans, computes and commits, step by step.
 
 Knows the scheduler and tensors; must not know HTTP.
-Reading order: engine, worker, runner, model, attention, kv_cache; then weights, llama_config.
+Reading order: engine, options, worker, runner, forward. Two ways to compute: native_forward with
+native_rows and native/*.c (bfloat16 on a CPU), and torch_forward with model, attention, kv_cache
+(everything else, and the reference). Then weights, llama_config, work, ceilings.
 """

@@ -38,6 +38,15 @@ class Attend(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Chunk:
+    """Rows of one prompt: `rows` of them, behind `first` tokens that are stored in `blocks`."""
+
+    rows: int
+    first: int
+    blocks: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
 class PrefillAttention:
     """Causal attention within each prompt; the rows of the prompts stand one after the other.
 
@@ -45,7 +54,7 @@ class PrefillAttention:
     """
 
     cache: KvCache
-    row_counts: tuple[int, ...]
+    chunks: tuple[Chunk, ...]
     stored_rows: torch.Tensor | None
     slots: torch.Tensor
 
@@ -53,9 +62,22 @@ class PrefillAttention:
         """See Attend."""
         stored = kv if self.stored_rows is None else kv.index_select(0, self.stored_rows)
         self.cache.write(layer, self.slots, stored)
-        counts = self.row_counts
-        prompts = zip(queries.split_with_sizes(counts), kv.split_with_sizes(counts), strict=True)
-        return torch.cat([_attend_causally(q, rows) for q, rows in prompts])
+        counts = [chunk.rows for chunk in self.chunks]
+        rows = zip(
+            self.chunks, queries.split_with_sizes(counts), kv.split_with_sizes(counts), strict=True
+        )
+        return torch.cat([self._attend_chunk(layer, *own) for own in rows])
+
+    def _attend_chunk(
+        self, layer: int, chunk: Chunk, queries: torch.Tensor, kv: torch.Tensor
+    ) -> torch.Tensor:
+        if chunk.first == 0:
+            return _attend(queries, kv, None)
+        before = self.cache.gather(layer, chunk.blocks[None])[0][: chunk.first]
+        sees = torch.ones(
+            chunk.rows, chunk.first + chunk.rows, dtype=torch.bool, device=kv.device
+        ).tril(chunk.first)
+        return _attend(queries, torch.cat((before, kv)), sees)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +116,20 @@ class DecodeAttention:
 def prefill_attention(
     cache: KvCache, prefills: Sequence[Prefill], device: torch.device
 ) -> PrefillAttention:
-    """Attention for reading the prompts of `prefills`, in that order, each with its padding."""
+    """Attention for reading the chunks of `prefills`, in that order, each with its padding."""
     stored_rows: list[int] = []
     slots: list[int] = []
-    row_counts = tuple(p.tokens + p.padding_tokens for p in prefills)
-    first = 0
-    for prefill, row_count in zip(prefills, row_counts, strict=True):
-        stored_rows += range(first, first + prefill.tokens)
-        slots += cache.slots(prefill.blocks, 0, prefill.tokens)
-        first += row_count
-    rows = torch.tensor(stored_rows, device=device) if len(stored_rows) < first else None
-    return PrefillAttention(cache, row_counts, rows, torch.tensor(slots, device=device))
+    chunks: list[Chunk] = []
+    before = 0
+    for prefill in prefills:
+        stored_rows += range(before, before + prefill.tokens)
+        slots += cache.slots(prefill.blocks, prefill.first, prefill.tokens)
+        rows = prefill.tokens + prefill.padding_tokens
+        held = prefill.blocks[: -(-prefill.first // cache.block_tokens)]
+        chunks.append(Chunk(rows, prefill.first, torch.tensor(held, device=device)))
+        before += rows
+    stored = torch.tensor(stored_rows, device=device) if len(stored_rows) < before else None
+    return PrefillAttention(cache, tuple(chunks), stored, torch.tensor(slots, device=device))
 
 
 def decode_attention(
@@ -145,9 +170,15 @@ def _blocks_and_mask(
     return torch.tensor(blocks), mask[:, None, None, :]
 
 
-def _attend_causally(queries: torch.Tensor, kv: torch.Tensor) -> torch.Tensor:
+def _attend(queries: torch.Tensor, kv: torch.Tensor, sees: torch.Tensor | None) -> torch.Tensor:
+    """Attention of rows to `kv`; `sees` [rows, tokens] says to which, None: up to their own."""
     keys, values = kv.transpose(0, 1)[None].chunk(2, dim=1)
     output = scaled_dot_product_attention(
-        queries.transpose(0, 1)[None], keys, values, is_causal=True, enable_gqa=True
+        queries.transpose(0, 1)[None],
+        keys,
+        values,
+        attn_mask=sees,
+        is_causal=sees is None,
+        enable_gqa=True,
     )
     return output[0].transpose(0, 1)

@@ -8,83 +8,87 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
-import os
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import torch
 
+from engines.inhouse.accounting import DoneStep, Totals
+from engines.inhouse.forward import Forward
 from engines.inhouse.kv_cache import CacheSize, KvCache, bytes_per_token
 from engines.inhouse.llama_config import LlamaConfig
 from engines.inhouse.model import LlamaModel
+from engines.inhouse.native_forward import NativeForward, NativeOptions, load_native
+from engines.inhouse.options import EngineOptions
+from engines.inhouse.prefix_keys import prefix_keys
 from engines.inhouse.runner import Runner
-from engines.inhouse.weights import load_weights
-from engines.inhouse.worker import Arrival, Cancel, Reports, Tokens, Worker
+from engines.inhouse.torch_forward import TorchForward
+from engines.inhouse.weights import Weights, load_weights
+from engines.inhouse.worker import Arrival, Cancel, Drain, News, Reports, Worker
 from engines.models.identity import describe_weights, model_digest, model_name
 from engines.models.tokenizer import load_codec
-from engines.scheduling.policies import Policy, make_policy
-from engines.scheduling.scheduler import Limits, Scheduler
+from engines.scheduling.scheduler import Scheduler
+from engines.scheduling.step import StepPlan
 from engines.serving.generation import GeneratedToken, GenerationRequest, TextCodec
+from engines.serving.in_flight import InFlight, Served, Ticket
 from engines.serving.request_limits import RequestLimits
+from engines.serving.request_queue import QueueLimits, RequestQueue
+from engines.serving.timings import Histogram
 from harness.core.clock import Clock
 from harness.core.engine import EngineFacts
 from harness.core.errors import UsageError
 from harness.core.rundir import LineWriter
-from harness.core.units import ns_to_ms
 
-DTYPES = {"bfloat16": torch.bfloat16, "float32": torch.float32}
-_CACHE_BYTES_MOST = 2**30
-
-
-@dataclass(frozen=True, slots=True)
-class EngineOptions:
-    """How the engine runs. None: no window, the default KV cache, all cores, a GPU if there is one.
-
-    By default the KV cache has room for as many tokens as `slots` times the model's context, within
-    1 GiB.
-    """
-
-    slots: int = 8
-    kv_tokens: int | None = None
-    block_tokens: int = 16
-    policy: str = "continuous"
-    window_ns: int | None = None
-    pad_prompts: bool = True
-    dtype: str = "bfloat16"
-    threads: int | None = None
-    device: str | None = "cpu"
-    version: str = ""
+__all__ = ["EngineOptions", "InhouseEngine", "build_engine"]
 
 
 class InhouseEngine:
-    """A TokenEngine that batches by the policy of its scheduler."""
+    """A TokenEngine that batches by the policy of its scheduler.
+
+    All but `worker`, which has a thread of its own, belongs to the event loop.
+    """
 
     def __init__(
         self,
         worker: Worker,
-        codec: TextCodec,
-        facts: EngineFacts,
-        limits: RequestLimits,
+        served: Served,
+        queue_limits: QueueLimits,
         clock: Clock,
+        step_log: LineWriter | None,
     ) -> None:
-        self.codec = codec
         self._worker = worker
-        self._facts = facts
-        self._limits = limits
-        self._clock = clock
-        self._ids = itertools.count(1)
-        self._inboxes: dict[int, asyncio.Queue[GeneratedToken | RuntimeError]] = {}
-        self._over: str | None = None
+        self._served = served
+        self._queue = RequestQueue(queue_limits)
+        self._step_log = step_log
+        self._in_flight = InFlight(served.limits, clock)
+        self._tickets: dict[int, Ticket] = {}
+        self._preempted: set[int] = set()
+        self._totals = Totals()
+
+    @property
+    def codec(self) -> TextCodec:
+        """The tokenizer of the model."""
+        return self._served.codec
 
     def facts(self) -> EngineFacts:
         """What the engine is: model, dtype, limits and settings."""
-        return self._facts
+        return self._served.facts
 
     def gauges(self) -> Mapping[str, float]:
         """Prometheus sample names to present values, without the `batchmark_` prefix."""
-        return self._worker.gauges()
+        return {
+            **self._totals.gauges(self._worker.standing, self._worker.limits),
+            "requests_waiting": len(self._queue) + len(self._preempted),
+            "queue_tokens": self._queue.tokens,
+            "requests_rejected_total": self._queue.rejected,
+            **self._in_flight.totals(),
+        }
+
+    def histograms(self) -> Sequence[Histogram]:
+        """How long requests waited for their slots."""
+        return (self._queue.waited,)
 
     def start(self) -> None:
         """Begin to work, on a thread of the engine's own; called with an event loop running."""
@@ -96,50 +100,75 @@ class InhouseEngine:
 
         self._worker.start(
             Reports(
-                made=lambda tokens: on_the_loop(self._deliver, tokens),
-                failed=lambda reason: on_the_loop(self._fail, reason),
+                stepped=lambda news: on_the_loop(self._take, news),
+                failed=lambda reason: on_the_loop(self._in_flight.fail, reason),
             )
         )
+
+    def drain(self) -> None:
+        """Let no request wait for a full batch any more."""
+        self._worker.order(Drain())
 
     async def stop(self) -> None:
         """End the work after the step in progress; requests in flight fail."""
         await asyncio.to_thread(self._worker.stop)
-        self._fail("the engine was stopped")
+        self._in_flight.fail("the engine was stopped")
 
-    async def generate(self, request: GenerationRequest) -> AsyncIterator[GeneratedToken]:
+    def generate(self, request: GenerationRequest) -> AsyncIterator[GeneratedToken]:
         """Tokens of the answer as they are made. Closing the iterator cancels the request.
 
-        Raises RequestRefused before the first token when the request can never be served, and
-        RuntimeError when the engine has failed or was stopped.
+        Raises RequestRefused before the first token when the request can never be served, QueueFull
+        when too many wait, and RuntimeError when the engine has failed or was stopped.
         """
-        self._limits.check(request)
-        if self._over is not None:
-            raise RuntimeError(self._over)
-        sequence_id = next(self._ids)
-        inbox = self._inboxes[sequence_id] = asyncio.Queue()
-        self._worker.order(Arrival(sequence_id, request, self._clock.now_ns()))
-        is_ended = False
+        return self._in_flight.answer(request, self._begin, self._leave)
+
+    def _begin(self, ticket: Ticket) -> None:
+        number, request, limits = ticket.number, ticket.request, self._worker.limits
+        prompt = request.prompt_token_ids
+        self._queue.enter(number, len(prompt), ticket.arrived_ns)
+        self._tickets[number] = ticket
+        keys = prefix_keys(prompt, limits.block_tokens) if limits.prefix_cache else ()
+        self._worker.order(Arrival(number, request, ticket.arrived_ns, keys))
+
+    def _leave(self, ticket: Ticket) -> None:
+        self._queue.give_up(ticket.number)
+        self._preempted.discard(ticket.number)
+        if self._tickets.pop(ticket.number, None) is not None:
+            self._worker.order(Cancel(ticket.number))
+
+    def _take(self, news: News) -> None:
+        if news.plan is not None:
+            self._admit(news.plan, news.planned_ns)
+        if news.done is not None:
+            self._hand_over(news.done)
+
+    def _admit(self, plan: StepPlan, planned_ns: int) -> None:
+        """Note who has come by a slot, and who has lost one."""
+        self._preempted.update(id_ for id_ in plan.preempted if id_ in self._tickets)
+        for prefill in plan.prefills:
+            number = prefill.sequence_id
+            self._preempted.discard(number)
+            if self._queue.admit(number, planned_ns):
+                prompt = self._tickets[number].request.prompt_token_ids
+                self._totals.prefix_query_tokens += len(prompt)
+                self._totals.prefix_hit_tokens += prefill.first
+
+    def _hand_over(self, step: DoneStep) -> None:
+        """Give the tokens of a step to those who wait for them, and account for it."""
+        for number, token in step.tokens():
+            is_last = token.finish_reason is not None
+            take = self._tickets.pop if is_last else self._tickets.get
+            if (ticket := take(number, None)) is not None:
+                self._in_flight.deliver(ticket, token)
+        self._totals.add(step)
+        if self._step_log is not None:  # once those who wait have sent their tokens on
+            asyncio.get_running_loop().call_soon(self._log, self._step_log, step)
+
+    def _log(self, step_log: LineWriter, step: DoneStep) -> None:
         try:
-            while not is_ended:
-                token = await inbox.get()
-                if isinstance(token, RuntimeError):
-                    raise token
-                is_ended = token.finish_reason is not None
-                yield token
-        finally:
-            del self._inboxes[sequence_id]
-            if not is_ended:
-                self._worker.order(Cancel(sequence_id))
-
-    def _deliver(self, tokens: Tokens) -> None:
-        for sequence_id, token in tokens.items():
-            if inbox := self._inboxes.get(sequence_id):
-                inbox.put_nowait(token)
-
-    def _fail(self, reason: str) -> None:
-        self._over = self._over or reason
-        for inbox in self._inboxes.values():
-            inbox.put_nowait(RuntimeError(self._over))
+            step_log.append_encoded(msgspec.json.encode(step.record()))
+        except OSError as error:
+            self._in_flight.fail(f"the engine failed: cannot write its step log: {error}")
 
 
 def build_engine(
@@ -149,82 +178,51 @@ def build_engine(
 
     Raises ModelFileError when the model cannot be read, and UsageError when an option is wrong.
     """
-    policy = _policy(options)
-    if options.device is None:
-        options = replace(options, device="cuda" if torch.cuda.is_available() else "cpu")
-    dtype, device = _dtype_and_device(options)
-    torch.set_num_threads(_threads(options))
+    policy, queue_limits = options.policy_and_queue()
+    dtype, device = options.dtype_and_device()
+    options = replace(options, device=device.type)
+    torch.set_num_threads(options.cores)
     config, weights = load_weights(model_path, dtype)
     codec = load_codec(model_path)
-    weights = {name: tensor.to(device) for name, tensor in weights.items()}
-    size = _cache_size(config, options, dtype)
-    limits = Limits(options.slots, size.kv_blocks, size.block_tokens, options.pad_prompts)
+    size = options.cache_size(config)
+    limits = options.limits(size)
+    forward = _forward(config, weights, size, options)
     scheduler = Scheduler(policy, limits)
-    runner = Runner(LlamaModel(config, weights), KvCache(config, size, dtype, device), clock)
-    return InhouseEngine(
-        Worker(scheduler, runner, clock, step_log),
-        codec,
-        _facts(model_path, options, config, scheduler.most_tokens),
-        RequestLimits(config.context, scheduler.most_tokens, config.vocabulary),
-        clock,
-    )
-
-
-def _policy(options: EngineOptions) -> Policy:
-    for name, count in (("slots", options.slots), ("threads", options.threads)):
-        if count is not None and count < 1:
-            msg = f"{name} is {count}; it must be at least 1"
-            raise UsageError(msg)
-    try:
-        return make_policy(options.policy, options.window_ns)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
-
-
-def _dtype_and_device(options: EngineOptions) -> tuple[torch.dtype, torch.device]:
-    if options.dtype not in DTYPES:
-        msg = f"unknown dtype {options.dtype!r}; choose from {', '.join(DTYPES)}"
-        raise UsageError(msg)
-    if options.device not in {"cpu", "cuda"}:
-        msg = f"unknown device {options.device!r}; choose cpu or cuda"
-        raise UsageError(msg)
-    if options.device == "cuda" and not torch.cuda.is_available():
-        msg = "device 'cuda' was asked for, but torch finds no CUDA device; use cpu"
-        raise UsageError(msg)
-    return DTYPES[options.dtype], torch.device(options.device or "cpu")
-
-
-def _threads(options: EngineOptions) -> int:
-    return options.threads or len(os.sched_getaffinity(0))
-
-
-def _cache_size(config: LlamaConfig, options: EngineOptions, dtype: torch.dtype) -> CacheSize:
-    tokens = options.kv_tokens
-    if tokens is None:
-        most_tokens = _CACHE_BYTES_MOST // bytes_per_token(config, dtype)
-        tokens = min(options.slots * config.context, most_tokens)
-    if tokens < options.block_tokens or options.block_tokens < 1:
-        msg = f"a KV cache of {tokens} tokens in blocks of {options.block_tokens} is too small"
-        raise UsageError(msg)
-    return CacheSize(tokens // options.block_tokens, options.block_tokens)
-
-
-def _facts(path: Path, options: EngineOptions, config: LlamaConfig, kv_tokens: int) -> EngineFacts:
-    return EngineFacts(
+    facts = EngineFacts(
         version=f"batchmark {options.version}".strip(),
-        model=model_name(path),
-        model_digest=model_digest(path),
+        model=model_name(model_path),
+        model_digest=model_digest(model_path),
         dtype=options.dtype,
-        weights=describe_weights(path),
+        weights=describe_weights(model_path),
         context_tokens=config.context,
         settings={
-            "policy": options.policy,
-            "window_ms": None if options.window_ns is None else ns_to_ms(options.window_ns),
-            "slots": options.slots,
-            "kv_tokens": kv_tokens,
-            "block_tokens": options.block_tokens,
-            "pad_prompts": options.pad_prompts,
-            "threads": _threads(options),
-            "device": options.device,
+            **options.settings(limits),
+            "kv_bytes": limits.most_tokens * bytes_per_token(config, dtype),
+            "kernels": forward.name,
+            "weight_bytes": forward.number_bytes.weight,
+            "weight_error": forward.weight_error,
         },
     )
+    bounds = RequestLimits(config.context, limits.most_tokens, config.vocabulary)
+    worker = Worker(scheduler, Runner(forward, clock), clock)
+    return InhouseEngine(worker, Served(codec, facts, bounds), queue_limits, clock, step_log)
+
+
+def _forward(
+    config: LlamaConfig, weights: Weights, size: CacheSize, options: EngineOptions
+) -> Forward:
+    """What computes, with weights and KV cache on its device: C where it can, torch elsewhere."""
+    dtype, device = options.dtype_and_device()
+    why_torch = ""
+    if device.type == "cpu" and dtype is torch.bfloat16:
+        native = load_native(config, weights, size, NativeOptions(options.cores, options.weights))
+        if isinstance(native, NativeForward):
+            return native
+        why_torch = native
+    if options.weights != "bfloat16":
+        reason = why_torch or f"this is {options.dtype} on {device.type}"
+        msg = f"--weights {options.weights} needs the C kernels of bfloat16 on a CPU: {reason}"
+        raise UsageError(msg)
+    on_device = {name: tensor.to(device) for name, tensor in weights.items()}
+    model, cache = LlamaModel(config, on_device), KvCache(config, size, dtype, device)
+    return TorchForward(model, cache, why_torch)

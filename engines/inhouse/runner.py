@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import torch
-
-from engines.inhouse.attention import Attend, decode_attention, prefill_attention
-from engines.inhouse.kv_cache import KvCache
-from engines.inhouse.model import LlamaModel
+from engines.inhouse.forward import Forward
+from engines.inhouse.work import size_of, work_of
 from engines.scheduling.step import Decode, Prefill, StepPlan, StepResult
+from engines.step_log import StepWork
 from harness.core.clock import Clock
 
 # Prompts are read in one ragged pass, so that short ones share a read of the weights. Beyond these
@@ -20,15 +18,16 @@ _PASS_ROWS = 2048
 
 @dataclass(frozen=True, slots=True)
 class StepOutput:
-    """What a step made: a token for each sequence that is not padding, and how long each half took.
+    """What a step made: a token for each sequence that has a next one, and how long each half took.
 
-    `result` is what the scheduler is told.
+    `result` is what the scheduler is told; `work` what the step had to do at least.
     """
 
     result: StepResult
     token_ids: Mapping[int, int]
     prefill_ns: int
     decode_ns: int
+    work: StepWork | None = None
 
 
 @dataclass(slots=True)
@@ -40,12 +39,12 @@ class _Stream:
 
 
 class Runner:
-    """Owns the model, the KV cache and the token ids; the scheduler owns everything else."""
+    """Owns the token ids and has `forward` compute; the scheduler owns everything else."""
 
-    def __init__(self, model: LlamaModel, cache: KvCache, clock: Clock) -> None:
-        self._model = model
-        self._cache = cache
+    def __init__(self, forward: Forward, clock: Clock) -> None:
+        self._forward = forward
         self._clock = clock
+        self._size = size_of(forward.config)
         self._streams: dict[int, _Stream] = {}
 
     @property
@@ -68,58 +67,38 @@ class Runner:
         started_ns = self._clock.now_ns()
         token_ids: dict[int, int] = {}
         for prefills in _passes(plan.prefills):
-            token_ids |= self._prefill(prefills)
-        prefilled_ns = self._clock.now_ns()
+            token_ids |= self._read(prefills)
+        read_ns = self._clock.now_ns()
         if plan.decodes:
             token_ids |= self._decode(plan.decodes)
+        ended_ns = self._clock.now_ns()
         stopped = [s for s, token_id in token_ids.items() if self._accept(s, token_id)]
         return StepOutput(
             result=StepResult(frozenset(stopped)),
             token_ids=token_ids,
-            prefill_ns=prefilled_ns - started_ns if plan.prefills else 0,
-            decode_ns=self._clock.now_ns() - prefilled_ns if plan.decodes else 0,
+            prefill_ns=read_ns - started_ns if plan.prefills else 0,
+            decode_ns=ended_ns - read_ns if plan.decodes else 0,
+            work=work_of(plan, self._size, self._forward.number_bytes),
         )
 
-    def _prefill(self, prefills: Sequence[Prefill]) -> dict[int, int]:
-        token_ids: list[int] = []
-        positions: list[int] = []
-        last_rows: list[int] = []
-        for prefill in prefills:
-            last_rows.append(len(token_ids) + prefill.tokens - 1)
-            token_ids += self._streams[prefill.sequence_id].token_ids[: prefill.tokens]
-            token_ids += [0] * prefill.padding_tokens
-            positions += range(prefill.tokens + prefill.padding_tokens)
-        attend = prefill_attention(self._cache, prefills, self._model.device)
-        made = self._greedy(token_ids, positions, attend, last_rows)
-        return {p.sequence_id: token_id for p, token_id in zip(prefills, made, strict=True)}
+    def _read(self, prefills: Sequence[Prefill]) -> dict[int, int]:
+        """Chunks of prompts; after a preemption, of the answer so far as well."""
+        own = [self._streams[p.sequence_id].token_ids for p in prefills]
+        chunks = [ids[p.first : p.first + p.tokens] for p, ids in zip(prefills, own, strict=True)]
+        made = self._forward.read(prefills, chunks)
+        last = [p.sequence_id for p in prefills if p.is_last]
+        return dict(zip(last, made, strict=True))
 
     def _decode(self, decodes: Sequence[Decode]) -> dict[int, int]:
-        rows = sorted(decodes, key=lambda d: -d.position)
-        token_ids = [self._streams[d.sequence_id].token_ids[d.position] for d in rows]
-        positions = [d.position for d in rows]
-        attend = decode_attention(self._cache, rows, self._model.dtype, self._model.device)
-        made = self._greedy(token_ids, positions, attend, list(range(len(rows))))
-        tokens = zip(rows, made, strict=True)
+        fed = [self._streams[d.sequence_id].token_ids[d.position] for d in decodes]
+        tokens = zip(decodes, self._forward.decode(decodes, fed), strict=True)
         return {d.sequence_id: token_id for d, token_id in tokens if not d.is_padding}
-
-    def _greedy(
-        self, token_ids: list[int], positions: list[int], attend: Attend, wanted: list[int]
-    ) -> list[int]:
-        device = self._model.device
-        logits = self._model.logits(
-            torch.tensor(token_ids, device=device),
-            torch.tensor(positions, device=device),
-            attend,
-            torch.tensor(wanted, device=device),
-        )
-        chosen: list[int] = logits.argmax(dim=-1).tolist()
-        return chosen
 
     def _accept(self, sequence_id: int, token_id: int) -> bool:
         """Append a token to its sequence; True when it ends the answer."""
         stream = self._streams[sequence_id]
         stream.token_ids.append(token_id)
-        return token_id in self._model.config.eos_ids and not stream.ignore_eos
+        return token_id in self._forward.config.eos_ids and not stream.ignore_eos
 
 
 def _passes(prefills: Sequence[Prefill]) -> Iterator[list[Prefill]]:

@@ -42,7 +42,10 @@ class Codec:
 
     def encode(self, text: str) -> tuple[int, ...]:
         """Token ids of `text`, without special tokens around it."""
-        return tuple(self._tokenizer.encode(text, add_special_tokens=False).ids)
+        # As a batch of one: a single text would be cut with Python's lock held, and with that a
+        # long prompt would hold up every thread of the process.
+        (encoding,) = self._tokenizer.encode_batch_fast([text], add_special_tokens=False)
+        return tuple(encoding.ids)
 
     def encode_chat(self, messages: list[tuple[str, str]]) -> tuple[int, ...]:
         """Token ids of (role, content) turns in ChatML, ready for the assistant's answer.

@@ -7,16 +7,25 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """Read a whole prompt of `tokens` tokens and produce the first token of its answer.
+    """Read `tokens` tokens of a sequence, from position `first` on; `blocks` have room for them.
 
-    `padding_tokens` more are computed and thrown away, because the batch is padded to its longest
-    prompt. `blocks` have room for the prompt and the whole answer.
+    A whole prompt, or a chunk of it; after a preemption, the answer so far as well. With the last
+    chunk (`is_last`) the next token of the answer is produced. `padding_tokens` more are computed
+    and thrown away, because the batch is padded to its longest prompt; only a last chunk has any.
     """
 
     sequence_id: int
+    first: int
     tokens: int
     padding_tokens: int
     blocks: tuple[int, ...]
+    is_last: bool = True
+
+    @property
+    def context_tokens(self) -> int:
+        """Tokens that are attended to, summed over the rows; padding rows stand behind them."""
+        rows = self.tokens + self.padding_tokens
+        return rows * self.first + rows * (rows + 1) // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +42,57 @@ class Decode:
 
 
 @dataclass(frozen=True, slots=True)
+class KvUse:
+    """How the KV cache stands while a step is executed.
+
+    Of the `used` blocks' room, `tokens_stored` hold keys and values once the step is done;
+    `tokens_unfilled` are the free rest of blocks that hold some (internal fragmentation);
+    `tokens_over_reserved` lie in blocks that hold none yet. `stranded` counts free blocks which are
+    enough for the head of the queue but do not stand in one run (external fragmentation; only where
+    sequences need contiguous room). `cached` free blocks still hold a prefix that may be asked for.
+    """
+
+    used: int
+    total: int
+    tokens_stored: int
+    tokens_unfilled: int
+    tokens_over_reserved: int
+    stranded: int = 0
+    cached: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class StepPlan:
-    """One iteration: `prefills` for the sequences admitted now, `decodes` for the others."""
+    """One iteration: `prefills` read prompts, `decodes` produce the next token of the others.
+
+    `preempted` names the sequences that lost their blocks to this step and wait again.
+    `prefix_hit_tokens` were found in the cache by those admitted now and are not read.
+    """
 
     index: int
     prefills: tuple[Prefill, ...]
     decodes: tuple[Decode, ...]
     slots: int
     waiting: int
-    kv_blocks_used: int
-    kv_blocks_total: int
+    kv: KvUse
+    preempted: tuple[int, ...] = ()
+    prefix_hit_tokens: int = 0
+
+    @property
+    def producing(self) -> tuple[int, ...]:
+        """The sequences that this step gives a token, prefills first."""
+        reading = [p.sequence_id for p in self.prefills if p.is_last]
+        return (*reading, *(d.sequence_id for d in self.decodes if not d.is_padding))
 
     @property
     def running(self) -> int:
-        """Slots that produce a token of some answer in this step."""
-        return len(self.prefills) + sum(not d.is_padding for d in self.decodes)
+        """Slots at work for some answer in this step, reading or decoding."""
+        return len(self.prefills) + self.decoding
+
+    @property
+    def decoding(self) -> int:
+        """Slots that decode, padding apart."""
+        return sum(not d.is_padding for d in self.decodes)
 
     @property
     def padded(self) -> int:
@@ -63,6 +108,16 @@ class StepPlan:
     def prefill_padding_tokens(self) -> int:
         """Tokens computed in this step only because prompts are padded to the longest."""
         return sum(p.padding_tokens for p in self.prefills)
+
+    @property
+    def prefill_context_tokens(self) -> int:
+        """Tokens that rows of prompts attend to, summed over these rows."""
+        return sum(p.context_tokens for p in self.prefills)
+
+    @property
+    def decode_context_tokens(self) -> int:
+        """Tokens that decoding rows attend to, padding rows included."""
+        return sum(d.position + 1 for d in self.decodes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,28 +1,30 @@
-"""An OpenAI-compatible HTTP server over any TokenEngine: routes, and the life of the server.
+"""An OpenAI-compatible HTTP server over any TokenEngine: its routes.
 
 One event per token, written as soon as the token is made. The status line goes out with the first
 token, so that a request that the engine refuses is answered with a 4xx, and nothing that a client
 could take for a first token is sent before there is one.
+
+A client that stops reading stops nobody else: what writes to it waits, while its tokens, never more
+than it asked for, are made all the same and wait with it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from functools import cached_property, partial
 from itertools import count
+from math import ceil
 from typing import cast
 
 import msgspec
 from aiohttp import web
 
-from engines.server_process import cannot_listen
 from engines.serving.generation import (
     GeneratedToken,
     GenerationRequest,
+    QueueFull,
     RequestRefused,
     TextCodec,
     TokenEngine,
@@ -32,15 +34,19 @@ from engines.serving.openai_answers import AnswerWriter, answer_writer, error_ev
 from engines.serving.openai_schema import ApiError, Call, parse_chat, parse_completion
 from engines.serving.timings import Histogram
 from harness.core.clock import Clock, MonotonicClock, utc_now
-from harness.core.errors import UsageError
 from harness.core.jsonable import to_json
 from harness.core.units import ns_to_s
 
-MOST_BODY_BYTES = 16 * 2**20
-STDIN_FD = 0
-_SHUTDOWN_S = 2.0
+# What a body may have: room for its other fields, and for each token of the context more than any
+# token has characters. Beyond that it is too long in any case, and reading it would cost time.
+_FRAME_BYTES = 2**16
+_BYTES_PER_TOKEN = 128
+_MOST_BODY_BYTES = 16 * 2**20
+# Beyond this a text takes so long to be cut into tokens that other answers would wait for it.
+_LONG_BODY_BYTES = 2**14
 _EVENT_STREAM = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
 _PROMETHEUS = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+_NO_HEADERS: Mapping[str, str] = {}
 _CLOCK = MonotonicClock()
 
 Parse = Callable[[bytes, str, TextCodec], Call]
@@ -49,11 +55,15 @@ Parse = Callable[[bytes, str, TextCodec], Call]
 class OpenAIFront:
     """The routes over one engine. `failure` is why the engine can answer no more, once it has."""
 
-    def __init__(self, engine: TokenEngine, clock: Clock) -> None:
+    def __init__(self, engine: TokenEngine, clock: Clock = _CLOCK) -> None:
         self.failure: str | None = None
         self._engine = engine
         self._clock = clock
         self._numbers = count(1)
+        self._most_body_bytes = most_body_bytes(engine.facts().context_tokens)
+        self._leaving_s: int | None = None
+        self._answering = 0
+        self._when_idle: Callable[[], None] | None = None
         self._ttft = Histogram("batchmark_ttft_seconds", "From a request to its first token.")
         self._e2e = Histogram("batchmark_e2e_seconds", "From a request to its last token.")
 
@@ -63,18 +73,51 @@ class OpenAIFront:
         facts = self._engine.facts()
         return facts.served_name or facts.model or "model"
 
-    def add_routes(self, app: web.Application) -> None:
-        """Serve every route of this front from `app`."""
+    def app(self) -> web.Application:
+        """The application that has all routes; it neither starts nor stops the engine."""
+        app = web.Application(middlewares=[_errors_as_json], client_max_size=self._most_body_bytes)
         app.router.add_post("/v1/completions", partial(self._answer, parse_completion))
         app.router.add_post("/v1/chat/completions", partial(self._answer, parse_chat))
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/health", self._health)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/server_info", self._server_info)
+        return app
+
+    def drain(self, most_s: float, when_idle: Callable[[], None]) -> None:
+        """Take no more requests, and call `when_idle` once all that came have been answered.
+
+        Those that come from now on are told to come back after `most_s`.
+        """
+        self._leaving_s = max(1, ceil(most_s))
+        self._when_idle = when_idle
+        self._engine.drain()
+        self._call_when_idle()
+
+    def _call_when_idle(self) -> None:
+        if not self._answering and self._when_idle is not None:
+            self._when_idle()
 
     async def _answer(self, parse: Parse, request: web.Request) -> web.StreamResponse:
+        self._require_open()
+        self._answering += 1
+        try:
+            return await self._answer_call(parse, request)
+        finally:
+            self._answering -= 1
+            self._call_when_idle()
+
+    def _require_open(self) -> None:
+        if self._leaving_s is not None:
+            msg = "the server is stopping and takes no more requests"
+            raise ApiError(503, msg, code="stopping", retry_after_s=self._leaving_s)
+
+    async def _answer_call(self, parse: Parse, request: web.Request) -> web.StreamResponse:
         arrived_ns = self._clock.now_ns()
-        call = parse(await _read_body(request), self.served_name, self._engine.codec)
+        body = await self._read_body(request)
+        said = (body, self.served_name, self._engine.codec)
+        is_long = len(body) > _LONG_BODY_BYTES
+        call = await asyncio.to_thread(parse, *said) if is_long else parse(*said)
         created_s = int(utc_now().timestamp())
         writer = answer_writer(call, next(self._numbers), self.served_name, created_s)
         async with aclosing(self._tokens(call.generation, arrived_ns)) as tokens:
@@ -141,7 +184,18 @@ class OpenAIFront:
         text = self._engine.codec.decode(tuple(ids))
         return _json(writer.body(text, ids, made[-1].finish_reason))
 
+    async def _read_body(self, request: web.Request) -> bytes:
+        most = self._most_body_bytes
+        too_large = ApiError(413, f"the body is larger than the {most} bytes that may be read")
+        if (request.content_length or 0) > most:
+            raise too_large
+        try:
+            return await request.read()
+        except web.HTTPRequestEntityTooLarge as error:
+            raise too_large from error
+
     async def _health(self, _request: web.Request) -> web.Response:
+        self._require_open()
         if self.failure is not None:
             raise ApiError(503, f"the engine failed: {self.failure}", code="engine")
         return _json(b'{"status":"ready"}')
@@ -166,91 +220,19 @@ class OpenAIFront:
                 f"# TYPE batchmark_{name} {kind}",
                 f"batchmark_{name} {value}",
             ]
-        lines += [*self._ttft.lines(), *self._e2e.lines()]
+        for histogram in (self._ttft, self._e2e, *self._engine.histograms()):
+            lines += histogram.lines()
         return web.Response(text="\n".join((*lines, "")), headers=_PROMETHEUS)
 
     async def _server_info(self, _request: web.Request) -> web.Response:
         return _json(msgspec.json.encode(to_json(self._engine.facts())))
 
 
-def build_app(engine: TokenEngine, clock: Clock = _CLOCK) -> web.Application:
-    """The application that serves `engine`; it neither starts nor stops the engine."""
-    app = web.Application(middlewares=[_errors_as_json], client_max_size=MOST_BODY_BYTES)
-    OpenAIFront(engine, clock).add_routes(app)
-    return app
-
-
-async def serve(
-    engine: TokenEngine,
-    host: str,
-    port: int,
-    *,
-    announce: Callable[[str], None],
-    until_stdin_closes: bool = False,
-) -> None:
-    """Serve `engine` until SIGTERM or SIGINT, or the end of standard input when that is asked for.
-
-    `announce` is called with the base URL once requests are answered; port 0 means any free one.
-    Must run on the main thread. Raises UsageError when the port cannot be had; the engine has not
-    been started then.
-    """
-    # A client that goes away cancels its handler, and with it the request in the engine.
-    runner = web.AppRunner(
-        build_app(engine),
-        handler_cancellation=True,
-        access_log=None,
-        shutdown_timeout=_SHUTDOWN_S,
-    )
-    await runner.setup()
-    try:
-        site = web.TCPSite(runner, host, port, backlog=1024)
-        try:
-            await site.start()
-        except OSError as error:
-            raise cannot_listen(host, port, error) from error
-        engine.start()
-        try:
-            announce(f"http://{host}:{runner.addresses[0][1]}")
-            await _wait_until_told_to_stop(until_stdin_closes=until_stdin_closes)
-            await site.stop()
-        finally:
-            await engine.stop()
-    finally:
-        await runner.cleanup()
-
-
-async def _wait_until_told_to_stop(*, until_stdin_closes: bool) -> None:
-    loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
-
-    def read_stdin() -> None:
-        if not os.read(STDIN_FD, 4096):
-            loop.remove_reader(STDIN_FD)
-            stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    try:
-        if until_stdin_closes:
-            loop.add_reader(STDIN_FD, read_stdin)
-        await stop.wait()
-    except PermissionError as error:  # epoll refuses plain files
-        msg = "standard input is a file, whose end says nothing; give a pipe or a terminal"
-        raise UsageError(msg) from error
-    finally:
-        loop.remove_reader(STDIN_FD)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)
-
-
-async def _read_body(request: web.Request) -> bytes:
-    too_large = ApiError(413, f"the body is larger than {MOST_BODY_BYTES} bytes")
-    if (request.content_length or 0) > MOST_BODY_BYTES:
-        raise too_large
-    try:
-        return await request.read()
-    except web.HTTPRequestEntityTooLarge as error:
-        raise too_large from error
+def most_body_bytes(context_tokens: int | None) -> int:
+    """The largest body that may hold a prompt for a context of `context_tokens`."""
+    if context_tokens is None:
+        return _MOST_BODY_BYTES
+    return min(_MOST_BODY_BYTES, _FRAME_BYTES + _BYTES_PER_TOKEN * context_tokens)
 
 
 @web.middleware
@@ -260,13 +242,24 @@ async def _errors_as_json(
     try:
         return await handler(request)
     except ApiError as error:
-        return _json(error.body(), error.status)
+        return _error(error)
     except RequestRefused as error:
-        return _json(ApiError(400, str(error)).body(), 400)
+        return _error(ApiError(400, str(error)))
+    except QueueFull as error:
+        wait_s = error.retry_after_s
+        return _error(ApiError(429, str(error), code="queue_full", retry_after_s=wait_s))
+    except ConnectionResetError:  # the client has gone: nobody will see this
+        return web.Response(status=499)
     except web.HTTPException as error:  # unknown routes and methods
         said = f"{request.method} {request.path}: {error.reason}"
-        return _json(ApiError(error.status, said).body(), error.status)
+        return _error(ApiError(error.status, said))
 
 
-def _json(body: bytes, status: int = 200) -> web.Response:
-    return web.Response(body=body, status=status, content_type="application/json")
+def _error(error: ApiError) -> web.Response:
+    wait_s = error.retry_after_s
+    headers = {} if wait_s is None else {"Retry-After": str(wait_s)}
+    return _json(error.body(), error.status, headers)
+
+
+def _json(body: bytes, status: int = 200, headers: Mapping[str, str] = _NO_HEADERS) -> web.Response:
+    return web.Response(body=body, status=status, headers=headers, content_type="application/json")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from engines.serving.timings import Histogram
 from harness.core.engine import EngineFacts
 
 
@@ -31,6 +32,14 @@ class GeneratedToken:
 
 class RequestRefused(ValueError):  # noqa: N818 - the event in the field's words
     """The engine can never serve this request; the message says why, with the numbers."""
+
+
+class QueueFull(Exception):  # noqa: N818 - the event in the field's words
+    """Too much waits already. `retry_after_s`: when, by the present pace, there will be room."""
+
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 class TextCodec(Protocol):
@@ -62,9 +71,13 @@ class TokenEngine(Protocol):
     def generate(self, request: GenerationRequest) -> AsyncIterator[GeneratedToken]:
         """Tokens of the answer as they are made. Closing the iterator cancels the request.
 
-        Raises RequestRefused before the first token when the request can never be served, and
-        RuntimeError when the engine has failed.
+        Raises RequestRefused before the first token when the request can never be served, QueueFull
+        when it might be later, and RuntimeError when the engine has failed.
         """
+        ...
+
+    def drain(self) -> None:
+        """Be told that no more requests will come, so that none waits for others to join it."""
         ...
 
     def facts(self) -> EngineFacts:
@@ -73,6 +86,10 @@ class TokenEngine(Protocol):
 
     def gauges(self) -> Mapping[str, float]:
         """Prometheus sample names to present values, without the `batchmark_` prefix."""
+        ...
+
+    def histograms(self) -> Sequence[Histogram]:
+        """What the engine times by itself, beside what its front does."""
         ...
 
     async def stop(self) -> None:

@@ -43,22 +43,32 @@ CHAT_FIELDS = (*_SHARED_FIELDS, "messages", "max_completion_tokens")
 
 
 class ApiError(Exception):
-    """An answer that is an error: an HTTP status, and the OpenAI error object that goes with it."""
+    """An answer that is an error: an HTTP status, and the OpenAI error object that goes with it.
+
+    `retry_after_s` is for those that may come again.
+    """
 
     def __init__(
-        self, status: int, message: str, *, param: str | None = None, code: str | None = None
+        self,
+        status: int,
+        message: str,
+        *,
+        param: str | None = None,
+        code: str | None = None,
+        retry_after_s: int | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.param = param
         self.code = code
+        self.retry_after_s = retry_after_s
 
     def body(self) -> bytes:
         """The error as JSON."""
-        is_ours = self.status >= 500
+        kind = "server_error" if self.status >= 500 else "invalid_request_error"
         error = {
             "message": str(self),
-            "type": "server_error" if is_ours else "invalid_request_error",
+            "type": "rate_limit_error" if self.status == 429 else kind,
             "param": self.param,
             "code": self.code,
         }
@@ -98,7 +108,7 @@ def parse_chat(body: bytes, served_name: str, codec: TextCodec) -> Call:
 def _fields(body: bytes, known: tuple[str, ...], served_name: str) -> dict[str, Any]:
     try:
         fields = msgspec.json.decode(body)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ApiError(400, f"the body is not valid JSON: {error}") from error
     if not isinstance(fields, dict):
         raise ApiError(400, f"the body must be a JSON object, not {_kind(fields)}")

@@ -27,10 +27,6 @@ class RequestLimits:
                 "each must be at least 1"
             )
             raise RequestRefused(msg)
-        for token_id in prompt:
-            if not 0 <= token_id < self.vocabulary:
-                msg = f"the prompt holds token id {token_id}; ids are 0 to {self.vocabulary - 1}"
-                raise RequestRefused(msg)
         asked = f"{len(prompt)} prompt tokens and max_tokens {most_new}"
         if len(prompt) + most_new > self.context_tokens:
             msg = f"{asked} do not fit into the context of {self.context_tokens} tokens"
@@ -38,4 +34,8 @@ class RequestLimits:
         needed_tokens = len(prompt) + most_new - 1  # the last token is never fed back
         if self.kv_tokens is not None and needed_tokens > self.kv_tokens:
             msg = f"{asked} do not fit into the KV cache of {self.kv_tokens} tokens"
+            raise RequestRefused(msg)
+        if min(prompt) < 0 or max(prompt) >= self.vocabulary:
+            wrong = next(i for i in prompt if not 0 <= i < self.vocabulary)
+            msg = f"the prompt holds token id {wrong}; ids are 0 to {self.vocabulary - 1}"
             raise RequestRefused(msg)

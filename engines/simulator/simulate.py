@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engines.scheduling.policies import Policy
 from engines.scheduling.scheduler import Limits, Scheduler
@@ -13,29 +13,40 @@ from engines.scheduling.step import StepPlan, StepResult
 from engines.simulator.cost_model import CostModel
 from engines.step_log import StepTimes, step_record
 from harness.core.record import StepRecord
+from harness.core.units import NS_PER_MS
+
+# A client that has read the end of an answer needs about so long to have its next request at the
+# engine. By then the step that follows that end has begun, so the request joins the one after it.
+TURNAROUND_NS = NS_PER_MS
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRequest:
-    """A request of the simulation: its lengths in tokens, and when it arrives."""
+    """A request of the simulation: its lengths in tokens, and when it arrives.
+
+    `block_keys` are as in Sequence: what the prefix cache, where there is one, knows it by.
+    """
 
     label: str
     prompt_tokens: int
     output_tokens: int
     due_ns: int = 0
+    block_keys: tuple[bytes, ...] = ()
 
 
 @dataclass(slots=True)
 class Trace:
     """What happened to one request; instants are virtual ns, None when it had not happened yet.
 
-    `token_ns` holds the instant of each of its tokens.
+    `token_ns` holds the instant of each of its tokens. `admitted_ns` is when it first started:
+    `preemptions` times it had to start again.
     """
 
     request: SimulatedRequest
     admitted_ns: int | None = None
     token_ns: list[int] | None = None
     completed_ns: int | None = None
+    preemptions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +72,11 @@ class Simulation:
         """Requests whose answer is whole."""
         return sum(t.completed_ns is not None for t in self.traces)
 
+    @property
+    def preemptions(self) -> int:
+        """How often a request lost its blocks to another and had to be read again."""
+        return sum(t.preemptions for t in self.traces)
+
 
 def repeat_forever(mix: tuple[SimulatedRequest, ...]) -> Iterator[SimulatedRequest]:
     """A backlog that never runs empty: `mix` over and over, all due at 0."""
@@ -74,13 +90,17 @@ def simulate(
     limits: Limits,
     cost_model: CostModel,
     window_ns: int | None = None,
+    in_flight_most: int | None = None,
 ) -> Simulation:
     """Run `requests`, given in order of arrival, through `policy` in virtual time.
 
     Ends when all have ended, or at `window_ns`: steps that would end after it are not counted, but
-    what they admitted has started. `requests` may be endless when there is a window.
+    what they admitted has started. `requests` may be endless when there is a window. With
+    `in_flight_most` the loop is closed: whatever they say, so many requests are due at 0, and the
+    next one `TURNAROUND_NS` after one has ended.
     """
-    run = _Run(requests, Scheduler(policy, limits), is_endless=window_ns is not None)
+    scheduler = Scheduler(policy, limits)
+    run = _Run(requests, scheduler, in_flight_most, is_endless=window_ns is not None)
     now_ns = 0
     steps: list[StepRecord] = []
     while window_ns is None or now_ns < window_ns:
@@ -92,18 +112,18 @@ def simulate(
                 break
             now_ns = max(wake_ns, now_ns)
             continue
-        run.note_admitted(plan, now_ns)
+        run.note_planned(plan, now_ns)
         step_ns = cost_model.step_ns(plan)
         if window_ns is not None and now_ns + step_ns > window_ns:
             now_ns = window_ns
             break
         prefill_ns = cost_model.prefill_ns(plan)
-        times = StepTimes(now_ns, step_ns, prefill_ns, step_ns - prefill_ns)
+        times = StepTimes(now_ns, step_ns, prefill_ns, cost_model.decode_ns(plan))
         steps.append(step_record(plan, times))
         now_ns += step_ns
         run.note_produced(plan, now_ns)
         for sequence_id in run.scheduler.commit(plan, StepResult()):
-            run.traces[sequence_id].completed_ns = now_ns
+            run.note_ended(sequence_id, now_ns)
     return Simulation(tuple(run.traces), tuple(steps), now_ns)
 
 
@@ -111,44 +131,74 @@ class _Run:
     """Feeds arrivals to a scheduler; of an endless backlog, a batch and one more at a time."""
 
     def __init__(
-        self, requests: Iterable[SimulatedRequest], scheduler: Scheduler, *, is_endless: bool
+        self,
+        requests: Iterable[SimulatedRequest],
+        scheduler: Scheduler,
+        in_flight_most: int | None,
+        *,
+        is_endless: bool,
     ) -> None:
         self.scheduler = scheduler
         self._most_waiting = scheduler.limits.slots + 1 if is_endless else None
         self.traces: list[Trace] = []
         self._source = iter(requests)
-        self._next = deque(_take_one(self._source))
+        self._following = _take_one(self._source)
+        self._is_closed = in_flight_most is not None
+        self._next: deque[SimulatedRequest] = deque()
+        for _ in range(in_flight_most or 1):
+            self._next.extend(self._take_following(due_ns=0))
 
     def receive(self, now_ns: int) -> None:
         """Hand over what is due."""
         while self._next and self._next[0].due_ns <= now_ns:
-            if self.scheduler.waiting == self._most_waiting:
+            if self._most_waiting is not None and self.scheduler.waiting >= self._most_waiting:
                 return
             request = self._next.popleft()
-            sequence = Sequence(
-                len(self.traces), request.prompt_tokens, request.output_tokens, request.due_ns
+            self.scheduler.add(
+                Sequence(
+                    len(self.traces),
+                    request.prompt_tokens,
+                    request.output_tokens,
+                    request.due_ns,
+                    request.block_keys,
+                )
             )
-            self.scheduler.add(sequence)
             self.traces.append(Trace(request, token_ns=[]))
-            self._next.extend(_take_one(self._source))
-        self.scheduler.is_draining = not self._next
+            if not self._is_closed:
+                self._next.extend(self._take_following())
+        self.scheduler.is_draining = not self._next and not self._following
 
     def next_event_ns(self, now_ns: int) -> int | None:
         """When something happens though no step runs: an arrival, or the end of a window."""
         instants = [self.scheduler.wake_ns(now_ns), self._next[0].due_ns if self._next else None]
         return min((i for i in instants if i is not None), default=None)
 
-    def note_admitted(self, plan: StepPlan, now_ns: int) -> None:
+    def note_planned(self, plan: StepPlan, now_ns: int) -> None:
+        """Who starts with `plan`, and who gives way to it."""
         for prefill in plan.prefills:
-            self.traces[prefill.sequence_id].admitted_ns = now_ns
+            trace = self.traces[prefill.sequence_id]
+            if trace.admitted_ns is None:
+                trace.admitted_ns = now_ns
+        for sequence_id in plan.preempted:
+            self.traces[sequence_id].preemptions += 1
 
     def note_produced(self, plan: StepPlan, now_ns: int) -> None:
-        produced = [p.sequence_id for p in plan.prefills]
-        produced += [d.sequence_id for d in plan.decodes if not d.is_padding]
-        for sequence_id in produced:
+        """Whom an executed `plan` gave a token."""
+        for sequence_id in plan.producing:
             tokens = self.traces[sequence_id].token_ns
             if tokens is not None:
                 tokens.append(now_ns)
+
+    def note_ended(self, sequence_id: int, now_ns: int) -> None:
+        """An answer is whole; in a closed loop its place is taken by the next request."""
+        self.traces[sequence_id].completed_ns = now_ns
+        if self._is_closed:
+            self._next.extend(self._take_following(due_ns=now_ns + TURNAROUND_NS))
+
+    def _take_following(self, due_ns: int = 0) -> list[SimulatedRequest]:
+        """The next request of the source, if there is one; in a closed loop due at `due_ns`."""
+        taken, self._following = self._following, _take_one(self._source)
+        return [replace(request, due_ns=due_ns) for request in taken] if self._is_closed else taken
 
 
 def _take_one(source: Iterator[SimulatedRequest]) -> list[SimulatedRequest]:

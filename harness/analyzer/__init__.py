@@ -1,7 +1,8 @@
 """From a run folder to numbers. Knows the core; must not know how a run was made or is shown.
 
 Reading order: summary (the nouns), columns and reading (a run folder in memory), frame (as tables),
-metrics (the definitions), measures (how each is computed), steps, estimators; then validity with
+metric, metrics and step_metrics (the definitions), measures and utilisation (how each is computed),
+steps, estimators; then validity with
 grading, answer_checks, prompt_checks, client_checks, arrival_checks with flow, steady_checks with
 steady, machine_checks, server_checks with server_samples, and run_cautions (the doubts); summarize
 calls them all.

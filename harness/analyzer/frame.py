@@ -59,6 +59,17 @@ STEP_COLUMNS = (
     "decode_tokens",
     "prefill_s",
     "decode_s",
+    "prefill_context_tokens",
+    "decode_context_tokens",
+    "outside_s",
+    "kv_tokens_stored",
+    "kv_tokens_unfilled",
+    "kv_tokens_over_reserved",
+    "kv_blocks_stranded",
+    "preempted",
+    "prefix_hit_tokens",
+    "read_bytes",
+    "flops",
 )
 _COUNTS = tuple(name for name in STEP_COLUMNS if not name.endswith("_s"))
 
@@ -221,7 +232,7 @@ def _event_table(records: RecordColumns) -> pd.DataFrame:
 def _step_table(steps: Sequence[StepRecord], start_ns: int) -> pd.DataFrame:
     measured = [step for step in steps if step.started_ns >= start_ns]
     table: dict[str, Ints | Floats] = {name: _step_numbers(measured, name) for name in _COUNTS}
-    for name in ("started", "duration", "prefill", "decode"):
+    for name in ("started", "duration", "prefill", "decode", "outside"):
         zero_ns = start_ns if name == "started" else 0
         table[f"{name}_s"] = (_step_numbers(measured, f"{name}_ns") - zero_ns) / NS_PER_S
     return pd.DataFrame(table, columns=list(STEP_COLUMNS))

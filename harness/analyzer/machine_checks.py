@@ -9,14 +9,13 @@ from harness.analyzer.estimators import percentile
 from harness.analyzer.frame import RunFrame
 from harness.analyzer.grading import graded, is_virtual, skipped, worst
 from harness.analyzer.summary import Check, CheckVerdict
-from harness.core.burn_in import KEPT, STEADY, spread
+from harness.core.burn_in import KEPT, STEADY, UNSTEADY, spread
 from harness.core.engine import EngineSample
 from harness.core.manifest import RunManifest
 
 CLOCK_WARN, CLOCK_INVALID = 0.05, 0.15
 FOREIGN_INVALID = 0.05
 BUSY_FROM = 0.5
-SPREAD_INVALID = 0.10
 
 # NVML's reasons for a lower clock. Those for being idle, and those that somebody asked for, are no
 # throttling: 0x1, 0x2, 0x10 and 0x100.
@@ -137,7 +136,7 @@ def check_burn_in(manifest: RunManifest) -> Check:
     if timings_s is None or len(timings_s) < KEPT:
         return skipped("V21", title, limit, "no burn-in was timed")
     found = spread(timings_s)
-    verdict = graded(found, STEADY, SPREAD_INVALID)
+    verdict = graded(found, STEADY, UNSTEADY)
     value = f"best {KEPT} of {len(timings_s)} timings within {found:.1%}"
     if verdict is CheckVerdict.INVALID:
         value += ": RUNNER_UNFIT"

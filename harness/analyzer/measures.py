@@ -19,6 +19,8 @@ from harness.analyzer.steps import step_totals
 from harness.analyzer.summary import StepTotals
 from harness.core.record import Outcome
 
+NO_STEP_LOG = "the engine wrote no step log"
+
 
 @dataclass(frozen=True, slots=True)
 class Unmeasured:
@@ -195,7 +197,7 @@ def from_steps(
 ) -> float | Unmeasured:
     """`function` of the totals of the step log."""
     totals = step_totals(frame.steps)
-    return function(totals) if totals else Unmeasured("the engine wrote no step log")
+    return function(totals) if totals else Unmeasured(NO_STEP_LOG)
 
 
 def decode_output_tok_s(totals: StepTotals) -> float | Unmeasured:

@@ -11,39 +11,14 @@ one that was cancelled, or had not ended, has no latency.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 from functools import partial
 
-from harness.analyzer import measures, server_samples
-from harness.analyzer.frame import RunFrame
+from harness.analyzer import measures, server_samples, utilisation
 from harness.analyzer.measures import Unmeasured
+from harness.analyzer.metric import Better, Metric
+from harness.analyzer.step_metrics import STEP_METRICS
 from harness.core.errors import UsageError
-
-
-class Better(StrEnum):
-    """Which of two values of a metric is the better one."""
-
-    LOWER = "lower"
-    HIGHER = "higher"
-    NEITHER = "neither"
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One metric. `title` is how it is said beside a ratio; `definition` is one sentence.
-
-    `refines` names the metric that this one adds something to: tables leave it out where it is not
-    known, or says the same.
-    """
-
-    name: str
-    title: str
-    unit: str
-    better: Better
-    definition: str
-    function: Callable[[RunFrame], float | Unmeasured]
-    refines: str | None = None
 
 
 def find_metric(name: str) -> Metric:
@@ -227,46 +202,7 @@ METRICS: tuple[Metric, ...] = (
         measures.cached_prompt_share,
         refines="prompt_tokens",
     ),
-    Metric(
-        "busy_share",
-        "busy slots",
-        "share",
-        Better.HIGHER,
-        "Slot-steps in which a slot produced a token, over all slot-steps.",
-        partial(measures.from_steps, function=lambda totals: totals.busy_share),
-    ),
-    Metric(
-        "padding_share",
-        "padded slots",
-        "share",
-        Better.LOWER,
-        "Slot-steps in which a slot was held by a request that had ended, over all slot-steps.",
-        partial(measures.from_steps, function=lambda totals: totals.padding_share),
-    ),
-    Metric(
-        "prefill_s",
-        "prefill time",
-        "s",
-        Better.LOWER,
-        "Time inside the engine's steps that went to reading prompts.",
-        partial(measures.from_steps, function=lambda totals: totals.prefill_s),
-    ),
-    Metric(
-        "decode_s",
-        "decode time",
-        "s",
-        Better.LOWER,
-        "Time inside the engine's steps that went to decoding.",
-        partial(measures.from_steps, function=lambda totals: totals.decode_s),
-    ),
-    Metric(
-        "decode_output_tok_s",
-        "decode tok/s",
-        "tok/s",
-        Better.HIGHER,
-        "Tokens produced by decoding, over the time inside steps that went to decoding.",
-        partial(measures.from_steps, function=measures.decode_output_tok_s),
-    ),
+    *STEP_METRICS,
     Metric(
         "running_mean",
         "mean running",
@@ -289,7 +225,8 @@ METRICS: tuple[Metric, ...] = (
         "preemptions",
         "preemptions",
         Better.LOWER,
-        "How often the engine said that it put a running request back, over the run.",
-        partial(server_samples.rise, name="preemptions_total"),
+        "How often a running request was put back over the run, by the engine's step log, or else "
+        "by its own count.",
+        utilisation.preemptions,
     ),
 )

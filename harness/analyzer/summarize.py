@@ -19,7 +19,7 @@ def summarize(run: RunFolder) -> Summary:
     withheld = [
         metric.name
         for metric in METRICS
-        if metric.refines is None and is_withheld(readings[metric.name])
+        if metric.refines is None and not metric.is_of_steps and is_withheld(readings[metric.name])
     ]
     checks = check_run(frame, withheld)
     return Summary(

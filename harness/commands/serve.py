@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -13,8 +14,8 @@ from engines.hosted.options import HostedOptions
 from engines.models.model_store import resolve_model
 from engines.scheduling.policies import POLICY_NAMES
 from engines.server_process import require_free_port
-from engines.serving.app import serve as serve_until_told
 from engines.serving.generation import TokenEngine
+from engines.serving.lifetime import serve as serve_until_told
 from harness import console
 from harness.core.cache import default_cache_folder
 from harness.core.clock import MonotonicClock
@@ -25,25 +26,31 @@ from harness.core.units import ms_to_ns
 
 # A server cannot know that no more requests will come, so static batching gives up waiting at last.
 STATIC_WINDOW_MS = 5000.0
+# The thread that computes wants the interpreter back between two steps: a token's text and HTTP may
+# keep it from that for so long, where Python's own 5 ms would be a third of a step.
+_SWITCH_S = 1e-4
 # Flags that say nothing to an engine, each with what it is when it was not given.
+_OF_INHOUSE: Mapping[str, object] = {
+    "policy": None,
+    "pad_prompts": True,
+    "kv": "paged",
+    "capacity": "guaranteed_no_evict",
+    "step_order": "decode_first",
+    "block_tokens": 16,
+    "queue_limit": None,
+    "queue_tokens": None,
+}
 _NO_EFFECT: Mapping[str, Mapping[str, object]] = {
-    "inhouse": {
-        "context_tokens": None,
-        "batched_tokens": None,
-        "chunked_prefill": None,
-        "prefix_cache": False,
-    },
+    "inhouse": {"context_tokens": None},
     "huggingface-static": {
-        "policy": None,
-        "pad_prompts": True,
+        **_OF_INHOUSE,
         "batched_tokens": None,
         "kv_tokens": None,
         "chunked_prefill": None,
         "prefix_cache": False,
     },
     "openvino": {
-        "policy": None,
-        "pad_prompts": True,
+        **_OF_INHOUSE,
         "batch_window_ms": None,
         "step_log": None,
     },
@@ -55,6 +62,7 @@ def serve(flags: ServeFlags, version: str) -> ExitCode:
     _check(flags)
     require_free_port(flags.port, flags.host)
     model = resolve_model(flags.model, default_cache_folder())
+    sys.setswitchinterval(_SWITCH_S)
     with nullcontext() if flags.step_log is None else open_lines(flags.step_log) as step_log:
         engine = _build(flags, model, version, step_log)
         asyncio.run(
@@ -64,6 +72,7 @@ def serve(flags: ServeFlags, version: str) -> ExitCode:
                 flags.port,
                 announce=lambda url: console.print_line(f"serving {engine.facts().model} at {url}"),
                 until_stdin_closes=flags.until_stdin_closes,
+                drain_s=flags.drain_s,
             )
         )
     return ExitCode.OK
@@ -74,16 +83,26 @@ def _build(
 ) -> TokenEngine:
     if flags.engine in LIBRARIES:
         return build_hosted(flags.engine, model, _hosted(flags), MonotonicClock(), step_log)
-    from engines.inhouse.engine import EngineOptions, build_engine  # noqa: PLC0415 - it loads torch
+    from engines.inhouse.engine import build_engine  # noqa: PLC0415 - it loads torch
+    from engines.inhouse.options import EngineOptions  # noqa: PLC0415
 
     options = EngineOptions(
         slots=flags.slots,
+        kv_tokens=flags.kv_tokens,
+        block_tokens=flags.block_tokens,
         policy=flags.policy or "continuous",
         window_ns=_window_ns(flags, is_static=flags.policy == "static"),
         pad_prompts=flags.pad_prompts,
+        kv=flags.kv,
+        capacity=flags.capacity,
+        order=flags.step_order,
+        step_tokens=flags.batched_tokens,
+        chunked_prefill=bool(flags.chunked_prefill),
+        prefix_cache=flags.prefix_cache,
+        queue_limit=flags.queue_limit,
+        queue_tokens=flags.queue_tokens,
         dtype=flags.dtype,
         threads=flags.threads,
-        kv_tokens=flags.kv_tokens,
         device=flags.device,
         version=version,
     )
@@ -134,7 +153,11 @@ def _check(flags: ServeFlags) -> None:
         ("--context-tokens", flags.context_tokens),
         ("--batched-tokens", flags.batched_tokens),
         ("--kv-tokens", flags.kv_tokens),
+        ("--block-tokens", flags.block_tokens),
+        ("--queue-limit", flags.queue_limit),
+        ("--queue-tokens", flags.queue_tokens),
         ("--batch-window-ms", flags.batch_window_ms),
+        ("--drain-s", flags.drain_s),
     ):
         if value is not None:
             require_positive(flag, value)

@@ -10,8 +10,9 @@ from harness.core.errors import ExitCode
 
 
 def show(run_path: Path) -> ExitCode:
-    """Print validity, metrics and cautions of the run at `run_path`."""
+    """Print validity, metrics, engine steps and cautions of the run at `run_path`."""
     summary = read_reported(run_path).summary
     console.print_summaries([summary])
+    console.print_steps([summary], {})
     console.print_cautions(summary.cautions)
     return ExitCode.OK

@@ -4,58 +4,156 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from engines.scheduling.policies import POLICY_NAMES, make_policy
 from engines.scheduling.scheduler import Limits
+from engines.simulator.calibration import Calibration, beyond
 from engines.simulator.cost_model import CostModel
 from engines.simulator.figures import figures, throughput_ratio
 from engines.simulator.simulate import SimulatedRequest, Simulation, repeat_forever, simulate
 from harness import console
+from harness.commands import cost_fitting
 from harness.core.errors import ExitCode, UsageError
 from harness.core.jsonable import to_json
 from harness.core.plan import LoadFlags, SimulateFlags, parse_load, require_positive
-from harness.core.units import ms_to_ns
+from harness.core.units import NS_PER_MS, ms_to_ns
 from workloads.arrivals import due_instants_ns
 from workloads.catalog import WorkloadSpec, load_spec
+
+_STEP_MS = 25.0
+_BLOCK_TOKENS = 16
+# A measured engine is behind HTTP, which takes about so long a request. So its first step begins
+# with the first request of a backlog, and those after it join the second step.
+_HTTP_NS = NS_PER_MS
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """What all policies of one invocation are simulated with."""
+
+    flags: SimulateFlags
+    spec: WorkloadSpec
+    limits: Limits
+    cost: CostModel
+
+    @property
+    def mix(self) -> tuple[SimulatedRequest, ...]:
+        requests = self.spec.requests
+        return tuple(SimulatedRequest(r.label, r.prompt_tokens, r.output_tokens) for r in requests)
 
 
 def simulate_policy(flags: SimulateFlags, *, as_json: bool) -> ExitCode:
     """Simulate the policy and static batching on the same work; print both, and their ratio."""
     spec = load_spec(flags.workload)
     _check(flags)
+    calibration = _calibration(flags)
+    setting = _Setting(flags, spec, _limits(flags, spec), _cost(flags, calibration))
     names = dict.fromkeys(("static", flags.policy))
-    sides = {name: figures(_simulate(flags, spec, name)) for name in names}
+    simulations = {name: _simulate(setting, name) for name in names}
+    sides = {name: figures(simulation) for name, simulation in simulations.items()}
     ratio = throughput_ratio(sides[flags.policy], sides["static"], is_window=flags.backlog)
+    cautions = () if calibration is None else calibration.cautions
+    if calibration is not None:
+        cautions += beyond(calibration, simulations[flags.policy].steps)
     if as_json:
-        console.print_line(
-            json.dumps({"policies": to_json(sides), "ratio_to_static": ratio}, indent=2)
-        )
-    else:
-        console.print_simulation(to_json(sides), flags.policy, ratio, _context(flags, spec))
+        said: dict[str, object] = {"policies": sides, "ratio_to_static": ratio}
+        if calibration is not None:
+            said |= {"calibration": calibration, "cautions": cautions}
+        console.print_line(json.dumps(to_json(said), indent=2))
+        return ExitCode.OK
+    if calibration is not None:
+        cost_fitting.show(calibration)
+    console.print_cautions(cautions)
+    console.print_simulation(to_json(sides), flags.policy, ratio, _context(flags, spec))
     return ExitCode.OK
 
 
-def _simulate(flags: SimulateFlags, spec: WorkloadSpec, policy_name: str) -> Simulation:
+def _calibration(flags: SimulateFlags) -> Calibration | None:
+    if flags.cost is not None:
+        return cost_fitting.load(flags.cost)
+    if not flags.calibrate:
+        return None
+    calibration = cost_fitting.calibrate(flags.calibrate)
+    if flags.save_cost is not None:
+        cost_fitting.save(calibration, flags.save_cost)
+    return calibration
+
+
+def _cost(flags: SimulateFlags, calibration: Calibration | None) -> CostModel:
+    if calibration is not None:
+        return calibration.cost
+    prefill_ms = flags.prefill_ms_per_token or 0.0
+    return CostModel(ms_to_ns(flags.step_ms or _STEP_MS), ms_to_ns(prefill_ms))
+
+
+def _limits(flags: SimulateFlags, spec: WorkloadSpec) -> Limits:
+    longest = max(r.prompt_tokens + r.output_tokens for r in spec.requests)
+    if flags.kv_tokens is None:  # then memory is never what limits a batch
+        blocks = flags.slots * -(-longest // _BLOCK_TOKENS)
+    else:
+        blocks = flags.kv_tokens // _BLOCK_TOKENS
+        if blocks * _BLOCK_TOKENS < longest:
+            msg = (
+                f"--kv-tokens is {flags.kv_tokens}; the longest request of {spec.name} needs "
+                f"{longest}"
+            )
+            raise UsageError(msg)
+    try:
+        return Limits(
+            flags.slots,
+            kv_blocks=blocks,
+            block_tokens=_BLOCK_TOKENS,
+            pad_prompts=flags.pad_prompts,
+            kv=flags.kv,
+            capacity=flags.capacity,
+            step_tokens=flags.batched_tokens,
+            chunked_prefill=flags.chunked_prefill,
+            order=flags.step_order,
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def _simulate(setting: _Setting, policy_name: str) -> Simulation:
+    flags, limits, cost = setting.flags, setting.limits, setting.cost
     window_ns = None if flags.batch_window_ms is None else ms_to_ns(flags.batch_window_ms)
     policy = make_policy(policy_name, window_ns)
-    longest = max(r.prompt_tokens + r.output_tokens for r in spec.requests)
-    blocks = flags.slots * -(-longest // 16)  # memory is never what limits a simulated batch
-    limits = Limits(flags.slots, kv_blocks=blocks, pad_prompts=flags.pad_prompts)
-    cost = CostModel(ms_to_ns(flags.step_ms), ms_to_ns(flags.prefill_ms_per_token))
-    mix = tuple(SimulatedRequest(r.label, r.prompt_tokens, r.output_tokens) for r in spec.requests)
     if flags.backlog:
-        end_ms = flags.window_ms or flags.step_ms * spec.output_tokens_longest
-        return simulate(repeat_forever(mix), policy, limits, cost, ms_to_ns(end_ms))
-    count = (flags.repeat_mix or 1) * len(mix)
-    load = parse_load(LoadFlags(rate_rps=flags.rate_rps))
-    rng = random.Random(f"{flags.seed}/arrivals")  # noqa: S311 - reproducible, not secret
+        return simulate(repeat_forever(setting.mix), policy, limits, cost, _end_ns(setting))
+    work = setting.mix * (flags.repeat_mix or 1)
+    if flags.concurrency is not None:
+        simulation = simulate(work, policy, limits, cost, in_flight_most=flags.concurrency)
+        if simulation.completed < len(work):
+            msg = (
+                f"{flags.concurrency} in flight never fill a {policy_name} batch of {flags.slots}; "
+                "give fewer --slots, or --batch-window-ms"
+            )
+            raise UsageError(msg)
+        return simulation
+    instants = _arrivals_ns(flags, len(work))
     requests = (
-        SimulatedRequest(row.label, row.prompt_tokens, row.output_tokens, due_ns)
-        for row, due_ns in zip(
-            mix * (count // len(mix)), due_instants_ns(load, count, rng), strict=True
-        )
+        SimulatedRequest(r.label, r.prompt_tokens, r.output_tokens, due_ns)
+        for r, due_ns in zip(work, instants, strict=True)
     )
     return simulate(requests, policy, limits, cost)
+
+
+def _arrivals_ns(flags: SimulateFlags, count: int) -> Sequence[int]:
+    """When requests reach the engine: all at once, at a rate, or one by one as over HTTP."""
+    if flags.rate_rps is None and (flags.calibrate or flags.cost):
+        return range(0, count * _HTTP_NS, _HTTP_NS)
+    load = parse_load(LoadFlags(rate_rps=flags.rate_rps))
+    rng = random.Random(f"{flags.seed}/arrivals")  # noqa: S311 - reproducible, not secret
+    return due_instants_ns(load, count, rng)
+
+
+def _end_ns(setting: _Setting) -> int:
+    """The end of a backlog's window: as asked, or that of the mix in static batches."""
+    if setting.flags.window_ms is not None:
+        return ms_to_ns(setting.flags.window_ms)
+    return simulate(setting.mix, make_policy("static"), setting.limits, setting.cost).ended_ns
 
 
 def _check(flags: SimulateFlags) -> None:
@@ -67,25 +165,75 @@ def _check(flags: SimulateFlags) -> None:
         ("--step-ms", flags.step_ms),
         ("--repeat-mix", flags.repeat_mix),
         ("--rate", flags.rate_rps),
+        ("--concurrency", flags.concurrency),
         ("--window-ms", flags.window_ms),
         ("--batch-window-ms", flags.batch_window_ms),
     ):
         if value is not None:
             require_positive(flag, value)
-    if not 0 <= flags.prefill_ms_per_token < float("inf"):
-        msg = f"--prefill-ms-per-token is {flags.prefill_ms_per_token:g}; it must be 0 or more"
+    prefill_ms = flags.prefill_ms_per_token
+    if prefill_ms is not None and not 0 <= prefill_ms < float("inf"):
+        msg = f"--prefill-ms-per-token is {prefill_ms:g}; it must be 0 or more"
         raise UsageError(msg)
-    if flags.backlog and (flags.repeat_mix is not None or flags.rate_rps is not None):
-        msg = "--backlog repeats the mix for a window; leave out --repeat-mix and --rate"
-        raise UsageError(msg)
-    if flags.window_ms is not None and not flags.backlog:
-        msg = "--window-ms is the window of a backlog; add --backlog"
-        raise UsageError(msg)
+    for is_wrong, msg in _contradictions(flags):
+        if is_wrong:
+            raise UsageError(msg)
+
+
+def _contradictions(flags: SimulateFlags) -> tuple[tuple[bool, str], ...]:
+    is_told = flags.step_ms is not None or flags.prefill_ms_per_token is not None
+    is_counted = (flags.repeat_mix, flags.rate_rps, flags.concurrency) != (None, None, None)
+    return (
+        (
+            flags.backlog and is_counted,
+            "--backlog repeats the mix for a window; leave out --repeat-mix, --rate, --concurrency",
+        ),
+        (
+            flags.rate_rps is not None and flags.concurrency is not None,
+            "give only one of --rate and --concurrency",
+        ),
+        (
+            flags.window_ms is not None and not flags.backlog,
+            "--window-ms is the window of a backlog; add --backlog",
+        ),
+        (
+            is_told + bool(flags.calibrate) + (flags.cost is not None) > 1,
+            "give only one of --calibrate, --cost, and --step-ms with --prefill-ms-per-token",
+        ),
+        (
+            flags.save_cost is not None and not flags.calibrate,
+            "--save-cost keeps what --calibrate fits; add --calibrate RUN",
+        ),
+    )
 
 
 def _context(flags: SimulateFlags, spec: WorkloadSpec) -> str:
     load = "backlog" if flags.backlog else f"x{flags.repeat_mix or 1}"
     rate = f" poisson {flags.rate_rps:g}/s" if flags.rate_rps else ""
-    prefill = flags.prefill_ms_per_token
-    cost = f"{flags.step_ms:g} ms a step" + (f" + {prefill:g} ms a prompt token" if prefill else "")
-    return f"{spec.name} {load}{rate}, {flags.slots} slots, {cost}, virtual time"
+    loop = f" closed loop {flags.concurrency}" if flags.concurrency else ""
+    return ", ".join((f"{spec.name} {load}{rate}{loop}", *_settings(flags), "virtual time"))
+
+
+def _settings(flags: SimulateFlags) -> tuple[str, ...]:
+    """What decides the figures beside the work, as a ratio names it; defaults go without saying."""
+    return (
+        f"{flags.slots} slots",
+        *(("KV reserved",) if flags.kv == "reserved" else ()),
+        *((f"{flags.kv_tokens:,} tokens of KV",) if flags.kv_tokens else ()),
+        *(("max utilization",) if flags.capacity == "max_utilization" else ()),
+        *((f"{flags.batched_tokens:,} tokens a step",) if flags.batched_tokens else ()),
+        *(("chunked prefill",) if flags.chunked_prefill else ()),
+        *(("prefill first",) if flags.step_order == "prefill_first" else ()),
+        _costs(flags),
+    )
+
+
+def _costs(flags: SimulateFlags) -> str:
+    """Where the costs of a step come from."""
+    if flags.cost is not None:
+        return f"costs of {flags.cost}"
+    if flags.calibrate:
+        return f"costs fitted to {', '.join(map(str, flags.calibrate))}"
+    prefill_ms = flags.prefill_ms_per_token
+    prompts = f" + {prefill_ms:g} ms a prompt token" if prefill_ms else ""
+    return f"{flags.step_ms or _STEP_MS:g} ms a step{prompts}"

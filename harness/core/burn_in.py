@@ -9,6 +9,8 @@ TIMINGS = 7
 KEPT = 5
 # A machine whose best timings lie closer together is steady.
 STEADY = 0.05
+# One whose best timings lie further apart is unfit to be measured on.
+UNSTEADY = 0.10
 
 
 def spread(timings_s: Sequence[float]) -> float:

@@ -54,6 +54,10 @@ class Code(StrEnum):
     SETTINGS_NOT_ALIKE = "SETTINGS_NOT_ALIKE"
     SETTINGS_NOT_KNOWN = "SETTINGS_NOT_KNOWN"
     ENGINE_VERSION_UNTRIED = "ENGINE_VERSION_UNTRIED"
+    COST_NOT_TOLD_APART = "COST_NOT_TOLD_APART"
+    COST_FITS_BADLY = "COST_FITS_BADLY"
+    COST_LEAVES_TIME_OUT = "COST_LEAVES_TIME_OUT"
+    BEYOND_CALIBRATION = "BEYOND_CALIBRATION"
 
 
 TEXTS: dict[Code, tuple[str, str]] = {
@@ -188,6 +192,22 @@ TEXTS: dict[Code, tuple[str, str]] = {
     Code.ENGINE_VERSION_UNTRIED: (
         "{engine} has version {version}, but its adapter was written for {written_for}",
         "check a few requests by hand, or use the version it was written for",
+    ),
+    Code.COST_NOT_TOLD_APART: (
+        "the {steps} steps do not tell the cost of a {cost} from that of a {other}, which takes it",
+        "calibrate with a run of more varied work, or give --calibrate a second run as well",
+    ),
+    Code.COST_FITS_BADLY: (
+        "half of the {half} steps are more than {share:.1%} off what the cost model says",
+        "leave the machine otherwise idle and repeat the run",
+    ),
+    Code.COST_LEAVES_TIME_OUT: (
+        "the cost model leaves out {share:.1%} of the {half} time: steps that were held up",
+        "expect a disturbed machine to be slower than simulated; leave it otherwise idle",
+    ),
+    Code.BEYOND_CALIBRATION: (
+        "the simulation goes beyond the steps that its costs were fitted to: {what}",
+        "read it as an extrapolation, or calibrate with a run of this workload and policy",
     ),
 }
 

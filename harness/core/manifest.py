@@ -117,12 +117,28 @@ class ClientFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class Ceilings:
+    """The most that `threads` of this machine's `device` did, as `batchmark doctor` measured it.
+
+    `read_bytes_per_s` is of memory, far beyond the caches; `flops_per_s` of matrix products, by
+    dtype. What the device can do at best may be more: these are what was reached.
+    """
+
+    device: str
+    threads: int
+    read_bytes_per_s: float
+    flops_per_s: Mapping[str, float]
+    measured_utc: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunManifest:
     """One run: what was measured, on what, with what, and how it went.
 
     `start_ns` is the reading of the run's clock that all instants in requests.jsonl count from; the
     step log holds absolute readings of the same clock. `clock` is `monotonic`, or `virtual` for a
-    simulated run. `created_utc` and `ended_utc` are labels.
+    simulated run. `created_utc` and `ended_utc` are labels. `ceilings` are of the device that the
+    engine ran on, where they were known when the run began; they make no two runs unlike.
     """
 
     run_id: str
@@ -144,6 +160,7 @@ class RunManifest:
     ended_utc: str | None = None
     failure: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    ceilings: Ceilings | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property

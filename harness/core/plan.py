@@ -79,6 +79,13 @@ class ServeFlags:
     batched_tokens: int | None = None
     chunked_prefill: bool | None = None
     prefix_cache: bool = False
+    kv: str = "paged"
+    capacity: str = "guaranteed_no_evict"
+    step_order: str = "decode_first"
+    block_tokens: int = 16
+    queue_limit: int | None = None
+    queue_tokens: int | None = None
+    drain_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +99,34 @@ class CalibrateFlags:
 
 @dataclass(frozen=True, slots=True)
 class SimulateFlags:
-    """The flags of `batchmark simulate`, as typed."""
+    """The flags of `batchmark simulate`, as typed.
+
+    What a step costs is given by `step_ms` and `prefill_ms_per_token`, fitted to the run folders
+    `calibrate`, or read from the file `cost`.
+    """
 
     workload: str
     policy: str
     slots: int
-    step_ms: float
-    prefill_ms_per_token: float
+    step_ms: float | None
+    prefill_ms_per_token: float | None
     pad_prompts: bool
     batch_window_ms: float | None
     repeat_mix: int | None
     backlog: bool
     window_ms: float | None
     rate_rps: float | None
+    concurrency: int | None
     seed: int
+    kv: str
+    capacity: str
+    step_order: str
+    batched_tokens: int | None
+    chunked_prefill: bool
+    kv_tokens: int | None
+    calibrate: tuple[Path, ...]
+    cost: Path | None
+    save_cost: Path | None
 
 
 @dataclass(frozen=True, slots=True)

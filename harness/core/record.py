@@ -104,10 +104,19 @@ class RequestRecord:
 class StepRecord:
     """One step of an engine that logs its steps. Instants are CLOCK_MONOTONIC, or virtual, ns.
 
-    Of `slots`, `running` produced a token in this step, `padded` were held by requests that had
-    already ended, and the rest were empty. `prefill_padding_tokens` were computed only because
-    prompts of one batch are padded to the longest. The KV blocks are None where the engine has none
-    that are counted.
+    Of `slots`, `running` worked for some answer in this step, reading or decoding, `padded` were
+    held by requests that had already ended, and the rest were empty. `prefill_padding_tokens` were
+    computed only because prompts of one batch are padded to the longest. The KV blocks are None
+    where the engine has none that are counted.
+
+    `prefill_context_tokens` and `decode_context_tokens`: tokens that rows attend to, summed over
+    the rows of each half. `outside_ns` of the duration went neither to reading nor to decoding: to
+    scheduling, and to handing tokens on. `kv_tokens_stored` hold keys and values;
+    `kv_tokens_unfilled` are the free rest of their blocks, `kv_tokens_over_reserved` lie in blocks
+    that hold none yet; `kv_blocks_stranded` are free and enough for the next request, but not in
+    one run. `preempted` sequences lost their blocks to this step. `read_bytes` must at least be
+    read from memory (weights, keys and values) and `flops` computed, padding rows included. All of
+    these are None where the engine does not say.
     """
 
     index: int
@@ -125,3 +134,14 @@ class StepRecord:
     decode_tokens: int
     prefill_ns: int
     decode_ns: int
+    prefill_context_tokens: int | None = None
+    decode_context_tokens: int | None = None
+    outside_ns: int | None = None
+    kv_tokens_stored: int | None = None
+    kv_tokens_unfilled: int | None = None
+    kv_tokens_over_reserved: int | None = None
+    kv_blocks_stranded: int | None = None
+    preempted: int | None = None
+    prefix_hit_tokens: int | None = None
+    read_bytes: int | None = None
+    flops: int | None = None

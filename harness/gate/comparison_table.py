@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.analyzer.metrics import Better, Metric, find_metric
+from harness.analyzer.metric import Better, Metric
+from harness.analyzer.metrics import find_metric
 from harness.gate import formatting
 from harness.gate.cells import Align, Cell, Column, Reasons, Table, Tone
 from harness.gate.comparison import Comparison, ComparisonTable, phrase

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from harness.analyzer.metrics import METRICS, Better, Metric
-from harness.analyzer.summary import Check, CheckVerdict, MetricValue, StepTotals, Summary, Validity
+from harness.analyzer.metric import Better, Metric
+from harness.analyzer.metrics import METRICS
+from harness.analyzer.summary import Check, CheckVerdict, MetricValue, Summary, Validity
 from harness.core.cautions import Caution
 from harness.core.manifest import Counts, RunManifest
 from harness.core.record import RequestRecord
@@ -34,10 +35,14 @@ def run_labels(manifests: Sequence[RunManifest]) -> tuple[str, ...]:
 
 
 def says_more(metric: Metric, sides: Sequence[Mapping[str, float | None]]) -> bool:
-    """False for a metric that refines another, and on no side has another value than that.
+    """Whether a table has a row for `metric`.
 
-    `sides` are values by the name of the metric: of runs, or of what is compared.
+    Not for one that refines another and on no side has another value than that, nor for one of the
+    engine's steps that no side has. `sides` are values by the name of the metric: of runs, or of
+    what is compared.
     """
+    if metric.is_of_steps:
+        return any(side.get(metric.name) is not None for side in sides)
     if metric.refines is None:
         return True
     pairs = ((side.get(metric.name), side.get(metric.refines)) for side in sides)
@@ -45,21 +50,25 @@ def says_more(metric: Metric, sides: Sequence[Mapping[str, float | None]]) -> bo
 
 
 def metric_table(summaries: Sequence[Summary]) -> Table:
-    """Every metric that says something of its own: a row per metric, a column per run."""
+    """Every metric that says something of its own: a row per metric, a column per run.
+
+    Those of the engine's steps stand in `step_table`.
+    """
     labels = run_labels([summary.manifest for summary in summaries])
     values = [{value.metric: value for value in summary.values} for summary in summaries]
     numbers = [{name: value.value for name, value in of_run.items()} for of_run in values]
     reasons = Reasons()
     rows = tuple(
-        (metric_name(metric), *(_metric_cell(metric, of_run, reasons) for of_run in values))
+        (metric_name(metric), *(metric_cell(metric, of_run, reasons) for of_run in values))
         for metric in METRICS
-        if says_more(metric, numbers)
+        if not metric.is_of_steps and says_more(metric, numbers)
     )
     columns = (Column("Metric"), *(Column(label, Align.RIGHT) for label in labels))
     return Table("Metrics of each run", columns, rows, reasons.notes)
 
 
-def _metric_cell(metric: Metric, of_run: Mapping[str, MetricValue], reasons: Reasons) -> Cell:
+def metric_cell(metric: Metric, of_run: Mapping[str, MetricValue], reasons: Reasons) -> Cell:
+    """The value of a metric of a run, by name, or the number of the reason why there is none."""
     found = of_run.get(metric.name)
     if found is None:
         return reasons.cell("the run was summarised by a version without this metric")
@@ -140,68 +149,6 @@ def check_table(summaries: Sequence[Summary], *, everything: bool = False) -> Ta
 
 def _listed(labels: Sequence[str], total: int) -> str:
     return f"all {total} runs" if len(labels) == total > 1 else ", ".join(labels)
-
-
-def time_table(summaries: Sequence[Summary], simulated: Mapping[str, StepTotals]) -> Table:
-    """Where the time of each run went. `simulated`: what the simulator says, by engine name."""
-    titles = (
-        ("Steps", "steps of the engine in the measured part"),
-        ("Prefill", "time in which prompts were read"),
-        ("Decode", "time in which answers were continued"),
-        ("Other", "the rest of the steps: scheduling, sampling, bookkeeping"),
-        ("Busy slots", "slot-steps that produced a token, of all slot-steps"),
-        ("Padding", "slot-steps held by answers that had ended, of all slot-steps"),
-        ("Padding, simulated", "the same share as the simulator gives it for this workload"),
-        ("Empty slots", "slot-steps with nobody in them, of all slot-steps"),
-        ("Prompt tokens", "prompt tokens that were read"),
-        ("Prompt padding", "tokens computed only because prompts are padded to the longest"),
-        ("Decode tokens", "tokens of answers made by decoding, so without each answer's first"),
-    )
-    labels = run_labels([summary.manifest for summary in summaries])
-    reasons = Reasons()
-    by_run = [
-        _time_cells(s.steps, simulated.get(s.manifest.engine.name), reasons) for s in summaries
-    ]
-    rows = tuple(
-        (Cell(title, note), *(cells[i] for cells in by_run))
-        for i, (title, note) in enumerate(titles)
-    )
-    columns = (Column("Where"), *(Column(label, Align.RIGHT) for label in labels))
-    return Table("Where the time went", columns, rows, reasons.notes)
-
-
-def _time_cells(
-    steps: StepTotals | None, simulated: StepTotals | None, reasons: Reasons
-) -> tuple[Cell, ...]:
-    said = (
-        reasons.cell("the workload was not simulated for this engine")
-        if simulated is None
-        else Cell(formatting.share(simulated.padding_share))
-    )
-    if steps is None:
-        missing = reasons.cell("the engine wrote no step log")
-        return (*[missing] * 6, said, *[missing] * 4)
-    in_steps_s = steps.prefill_s + steps.decode_s + steps.other_s
-    return (
-        Cell(formatting.count(steps.steps)),
-        *(
-            Cell(_with_share(part_s, in_steps_s))
-            for part_s in (steps.prefill_s, steps.decode_s, steps.other_s)
-        ),
-        Cell(formatting.share(steps.busy_share)),
-        Cell(formatting.share(steps.padding_share)),
-        said,
-        Cell(formatting.share(steps.empty_share)),
-        *(
-            Cell(formatting.count(tokens))
-            for tokens in (steps.prefill_tokens, steps.prefill_padding_tokens, steps.decode_tokens)
-        ),
-    )
-
-
-def _with_share(part_s: float, whole_s: float) -> str:
-    share = f" ({formatting.share(part_s / whole_s)})" if whole_s > 0 else ""
-    return formatting.seconds(part_s) + share
 
 
 def error_table(runs: Iterable[tuple[str, Sequence[RequestRecord]]]) -> Table:

@@ -15,7 +15,14 @@ from harness.core.clock import Clock, utc_now
 from harness.core.engine import Engine, EngineFacts
 from harness.core.errors import BatchmarkError, UsageError
 from harness.core.fingerprint import fingerprint
-from harness.core.manifest import LAUNCH, MachineFacts, RunManifest, RunStatus, workload_facts
+from harness.core.manifest import (
+    LAUNCH,
+    Ceilings,
+    MachineFacts,
+    RunManifest,
+    RunStatus,
+    workload_facts,
+)
 from harness.core.rundir import MANIFEST, write_json
 from harness.core.units import NS_PER_MS
 from harness.core.workload import Request, Workload
@@ -42,7 +49,8 @@ class RunContext:
     """What all runs of one command share. `command` is what the user typed, secrets removed.
 
     `deadline_s` bounds the warm-up and the measurement, each by itself. `ceiling` is what this
-    machine's client can take, where it was calibrated.
+    machine's client can take, where it was calibrated; `ceilings` what its devices can do, where
+    `batchmark doctor` measured them.
     """
 
     tool_version: str
@@ -54,6 +62,7 @@ class RunContext:
     deadline_s: float | None = None
     client: ClientOptions = DEFAULT_OPTIONS
     ceiling: Ceiling | None = None
+    ceilings: tuple[Ceilings, ...] = ()
 
 
 async def run_engine(
@@ -108,7 +117,12 @@ async def _measure(
         context.on_stage("measuring")
         watched = Watched(engine.sample, context.clock, folder)
         before = await take_sample(watched)
-        manifest = replace(manifest, facts=facts, start_ns=context.clock.now_ns() + LEAD_NS)
+        manifest = replace(
+            manifest,
+            facts=facts,
+            start_ns=context.clock.now_ns() + LEAD_NS,
+            ceilings=_ceilings_of(manifest, facts, context.ceilings),
+        )
         write_json(folder / MANIFEST, manifest)
         async with watching(watched, manifest.start_ns, before):
             measured = await measure(
@@ -122,6 +136,16 @@ async def _measure(
         )
         measured = replace(measured, client=client)
     return measured, manifest
+
+
+def _ceilings_of(
+    manifest: RunManifest, facts: EngineFacts, known: Sequence[Ceilings]
+) -> Ceilings | None:
+    """Those of the device that the engine computes on; None when that is not known to be ours."""
+    if manifest.engine.attach_url is not None:
+        return None
+    device = facts.settings.get("device", None if manifest.machine.gpus else "cpu")
+    return next((ceilings for ceilings in known if ceilings.device == device), None)
 
 
 def _require_room(workload: Workload, facts: EngineFacts, name: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from io import BytesIO
@@ -15,7 +16,7 @@ from aiohttp import web
 
 from engines.dialects.openai_completions import OpenAICompletionsDialect
 from engines.dialects.sse import SseParser
-from engines.serving.app import build_app
+from engines.serving.app import OpenAIFront
 from engines.serving.generation import GeneratedToken, GenerationRequest, RequestRefused
 from harness.core.engine import Capture, Ending, EngineFacts, Read
 from harness.core.jsonable import from_json
@@ -94,13 +95,19 @@ class EchoEngine:
     def gauges(self) -> Mapping[str, float]:
         return {"requests_running": 1.0, "tokens_generated_total": 7}
 
+    def histograms(self) -> tuple[()]:
+        return ()
+
+    def drain(self) -> None:
+        """No request waits for another."""
+
     async def stop(self) -> None:
         """Nothing was started."""
 
 
 @asynccontextmanager
 async def serving(engine: EchoEngine) -> AsyncIterator[tuple[aiohttp.ClientSession, str]]:
-    runner = web.AppRunner(build_app(engine), handler_cancellation=True, access_log=None)
+    runner = web.AppRunner(OpenAIFront(engine).app(), handler_cancellation=True, access_log=None)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -265,6 +272,19 @@ def test_a_streamed_chat_names_the_role_with_the_first_token() -> None:
     ("body", "status", "param"),
     [
         (b"{", 400, None),
+        (b"", 400, None),
+        (b"[" * 100_000, 400, None),
+        (b'{"model": "\xff"}', 400, None),
+        (b'{"model": "echo-model", "prompt": "\\ud800 a"}', 400, None),
+        (b'{"model": "echo-model", "max_tokens": NaN}', 400, None),
+        (b'{"model": "echo-model", "prompt": [%s]}' % (b"9" * 5000), 400, None),
+        (completion(prompt=[-1]), 400, "prompt"),
+        (completion(prompt=[True]), 400, "prompt"),
+        (completion(prompt=[]), 400, "prompt"),
+        (completion(prompt=...), 400, "prompt"),
+        (completion(max_tokens=1.5), 400, "max_tokens"),
+        (completion(max_tokens=10**30), 400, None),
+        (completion(prompt="a" * 5000), 400, None),
         (completion(ignore_eso=True), 400, "ignore_eso"),
         (completion(model="other"), 404, "model"),
         (completion(prompt=""), 400, "prompt"),
@@ -299,17 +319,45 @@ def test_a_refusal_by_the_engine_has_a_status_even_when_streamed(*, stream: bool
     assert "the context is 4096" in json.loads(body)["error"]["message"]
 
 
-def test_a_body_of_17_mib_is_refused() -> None:
-    status, body, _ = post("/v1/completions", b" " * (17 * 2**20))
+@pytest.mark.parametrize("body", [b" " * (10 * 2**20), completion(prompt="a" * 10 * 2**20)])
+def test_a_body_of_10_mib_is_refused_with_the_most_that_the_context_allows(body: object) -> None:
+    status, text, _ = post("/v1/completions", body)
 
     assert status == 413
-    assert "16777216 bytes" in json.loads(body)["error"]["message"]
+    assert f"the {2**16 + 128 * CONTEXT_TOKENS} bytes" in json.loads(text)["error"]["message"]
+
+
+def test_a_long_text_is_cut_into_tokens_while_others_are_answered() -> None:
+    class HeldCodec(ByteCodec):
+        is_held = threading.Event()
+        go_on = threading.Event()
+
+        def encode(self, text: str) -> tuple[int, ...]:
+            if len(text) > 2**14:
+                self.is_held.set()
+                self.go_on.wait()
+            return super().encode(text)
+
+    async def test(engine: EchoEngine, session: aiohttp.ClientSession, url: str) -> list[int]:
+        engine.codec = HeldCodec()
+        try:
+            long = completion(prompt="a" * 2**15)
+            asking = asyncio.create_task(session.post(url + "/v1/completions", json=long))
+            while not engine.codec.is_held.is_set():
+                await asyncio.sleep(0.001)
+            async with session.post(url + "/v1/completions", json=completion()) as response:
+                first = response.status
+        finally:
+            engine.codec.go_on.set()
+        return [first, (await asking).status]
+
+    assert on_server(test) == [200, 400]
 
 
 def test_a_body_of_unknown_length_is_refused_once_it_is_too_large() -> None:
     async def pieces() -> AsyncIterator[bytes]:
-        for _ in range(17):
-            yield b" " * 2**20
+        for _ in range(10):
+            yield b" " * 2**16
 
     async def test(_: EchoEngine, session: aiohttp.ClientSession, url: str) -> int:
         async with session.post(url + "/v1/completions", data=pieces()) as response:

@@ -21,6 +21,7 @@ from safetensors.torch import save_file
 from engines.inhouse.kv_cache import CacheSize, KvCache
 from engines.inhouse.model import LlamaModel
 from engines.inhouse.runner import Runner
+from engines.inhouse.torch_forward import TorchForward
 from engines.inhouse.weights import load_weights
 from engines.scheduling.policies import make_policy
 from engines.scheduling.scheduler import Limits, Scheduler
@@ -191,7 +192,8 @@ def plain_answers(tensors: Tensors) -> list[list[int]]:
 def our_answers(path: Path, policy: str = "continuous", *, pads: bool = False) -> list[list[int]]:
     config, weights = load_weights(path, torch.float32)
     cache = KvCache(config, CacheSize(64, 4), torch.float32, torch.device("cpu"))
-    runner = Runner(LlamaModel(config, weights), cache, MonotonicClock())
+    forward = TorchForward(LlamaModel(config, weights), cache)
+    runner = Runner(forward, MonotonicClock())
     scheduler = Scheduler(make_policy(policy), Limits(4, 64, 4, pad_prompts=pads))
     scheduler.is_draining = True
     answers: list[list[int]] = [[] for _ in PROMPTS]

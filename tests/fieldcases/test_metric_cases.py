@@ -13,7 +13,8 @@ import pytest
 
 from engines.dialects.openai_completions import OpenAICompletionsDialect
 from harness.analyzer.frame import frame_of
-from harness.analyzer.metrics import METRICS, Better, find_metric
+from harness.analyzer.metric import Better
+from harness.analyzer.metrics import METRICS, find_metric
 from harness.analyzer.summary import CheckVerdict, Validity
 from harness.core.engine import Capture, Ending, Read
 from harness.core.errors import NotComparable, UsageError

@@ -116,14 +116,14 @@ def test_an_empty_table_prints_nothing() -> None:
     assert shown(out) == ""
 
 
-def test_the_time_split_is_printed_only_where_steps_were_logged(build: Any) -> None:
+def test_engine_steps_are_printed_only_where_steps_were_logged(build: Any) -> None:
     out = terminal()
-    console.print_time_split([build.summary([build.record()])], {}, out)
+    console.print_steps([build.summary([build.record()])], {}, out)
     assert shown(out) == ""
     summary = build.summary([build.record()], [build.step(running=3, padded=1)])
     totals = step_totals(frame_of(build.run([], [build.step()])).steps)
     assert totals is not None
-    console.print_time_split([summary], {"inhouse-static": totals}, out)
+    console.print_steps([summary], {"inhouse-static": totals}, out)
     assert "25.0 %" in shown(out)
 
 

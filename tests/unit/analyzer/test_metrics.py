@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analyzer.metrics import METRICS, Better, find_metric
+from harness.analyzer.metric import Better
+from harness.analyzer.metrics import METRICS, find_metric
 from harness.core.errors import UsageError
 from harness.core.jsonable import to_json
 from harness.core.record import Outcome

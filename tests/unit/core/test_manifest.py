@@ -2,11 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from harness.core.jsonable import from_json, to_json
-from harness.core.manifest import MachineFacts, WorkloadFacts, workload_facts
+from harness.core.manifest import (
+    Ceilings,
+    MachineFacts,
+    RunManifest,
+    WorkloadFacts,
+    workload_facts,
+)
 from harness.core.workload import Arrival, Load, LoadKind, Request, Workload
 
 MACHINE = MachineFacts("AMD EPYC", 2, 8, (), "Linux", "3.11")
@@ -37,3 +44,13 @@ def test_how_steady_a_machine_was_is_kept_and_makes_it_no_other_machine() -> Non
     again = from_json(MachineFacts, to_json(timed))
     assert again.burn_in_s == (0.02, 0.03)
     assert timed == MACHINE
+
+
+def test_a_manifest_of_before_ceilings_is_read_and_with_them_they_come_back(build: Any) -> None:
+    manifest = build.manifest()
+    older = to_json(manifest)
+    del older["ceilings"]
+    assert from_json(RunManifest, older) == manifest
+
+    known = replace(manifest, ceilings=Ceilings("cpu", 2, 36e9, {"bfloat16": 2e12}, "2030"))
+    assert from_json(RunManifest, to_json(known)) == known

@@ -185,6 +185,17 @@ def test_without_a_window_a_batch_waits_until_it_is_full(tiny_model: Path) -> No
     run(build(tiny_model, window_ms=None), use)
 
 
+def test_a_batch_that_is_not_full_starts_once_no_more_requests_will_come(tiny_model: Path) -> None:
+    async def use(engine: HuggingFaceStatic) -> None:
+        task = asyncio.create_task(answer(engine, PROMPTS[0], 2))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        engine.drain()
+        assert len(await task) == 2
+
+    run(build(tiny_model, window_ms=None), use)
+
+
 def test_an_end_token_ends_an_answer_unless_it_is_told_to_ignore_it(
     tiny_model: Path, tmp_path: Path
 ) -> None:

@@ -96,9 +96,7 @@ def test_the_plan_says_all_that_an_engine_is_told(kind: str) -> None:
 def test_the_prefix_cache_is_off_by_the_engines_own_flag_or_that_is_told(kind: str) -> None:
     off, on = plan_of(kind), plan_of(kind, prefix_cache=True)
 
-    if kind == "inhouse":
-        assert "prefix_cache" in on.unsupported
-    elif kind == "transformers":
+    if kind == "transformers":
         assert "prefix_cache" in off.unsupported
     else:
         assert (off.argv, off.env, off.files) != (on.argv, on.env, on.files)
@@ -224,6 +222,8 @@ CASES = [
     ("llama-cpp", {"batched_tokens": 256}, "--batch-size 256 --ubatch-size 256"),
     ("transformers", {"kv_tokens": 1000}, "--cb-num-blocks 4"),
     ("inhouse", {"kv_tokens": 1000}, "--kv-tokens 1000"),
+    ("inhouse", {"batched_tokens": 256, "chunked_prefill": True}, "--batched-tokens 256 --chunked-prefill"),
+    ("inhouse", {"chunked_prefill": False, "prefix_cache": True}, "--no-chunked-prefill --prefix-cache"),
 ]
 
 

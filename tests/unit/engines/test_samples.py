@@ -104,6 +104,9 @@ INHOUSE = (
 batchmark_requests_running 3
 batchmark_requests_waiting 2
 batchmark_kv_share 0.25
+batchmark_preemptions_total 5
+batchmark_prefix_query_tokens_total 120
+batchmark_prefix_hit_tokens_total 16
 batchmark_prompt_tokens_total 120
 batchmark_output_tokens_total 64
 batchmark_requests_total 4
@@ -149,7 +152,7 @@ UNSAID = {
         *("e2e_s_buckets", "e2e_s_sum", "requests_total"),
     },
     "tensorrt-llm": {"preemptions_total"},
-    "inhouse": {"preemptions_total", "prefix_query_tokens_total", "prefix_hit_tokens_total"},
+    "inhouse": set(),
 }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from harness.core.errors import ExitCode, NotComparable
-from harness.core.manifest import RunManifest
+from harness.core.manifest import Ceilings, RunManifest
 from harness.core.workload import Load, LoadKind
 from harness.gate.comparability import differences, require_comparable
 
@@ -46,6 +46,12 @@ def codes(a: RunManifest, b: RunManifest) -> list[str]:
 
 def test_a_run_is_comparable_with_itself(base: RunManifest) -> None:
     found = require_comparable(base, base)
+    assert (found.refusals, found.factors, found.cautions) == ((), (), ())
+
+
+def test_ceilings_that_were_measured_meanwhile_make_no_difference(base: RunManifest) -> None:
+    ceilings = Ceilings("cpu", 2, 36e9, {"bfloat16": 2e12}, "2030-01-01")
+    found = require_comparable(base, replace(base, ceilings=ceilings))
     assert (found.refusals, found.factors, found.cautions) == ((), (), ())
 
 

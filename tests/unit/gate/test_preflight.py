@@ -97,7 +97,8 @@ def test_a_server_of_somebody_else_has_settings_that_are_not_known() -> None:
 
 
 def test_an_engine_without_a_prefix_cache_has_it_off_wherever_it_runs() -> None:
-    found = preflight([engine("inhouse"), engine("inhouse", "there", attach_url="http://h:1")])
+    kind = "huggingface-static"
+    found = preflight([engine(kind), engine(kind, "there", attach_url="http://h:1")])
 
     assert cells(found, "prefix cache") == ("off", "off")
     assert cautions(found, "PREFIX_CACHE_NOT_KNOWN") == []

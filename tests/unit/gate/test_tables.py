@@ -3,9 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from harness.analyzer.frame import frame_of
 from harness.analyzer.metrics import METRICS
-from harness.analyzer.steps import step_totals
 from harness.core.cautions import Code, caution
 from harness.core.engine import EngineSpec
 from harness.core.record import Outcome, RequestError
@@ -36,9 +34,11 @@ def test_runs_of_one_engine_are_numbered_and_others_keep_their_name(build: Any) 
     )
 
 
-def test_the_metric_table_has_a_row_for_every_metric_and_a_column_for_every_run(build: Any) -> None:
+def test_the_metric_table_has_a_row_for_every_metric_of_requests_and_a_column_for_every_run(
+    build: Any,
+) -> None:
     table = tables.metric_table([build.summary([build.record()]), build.summary([])])
-    own = [metric.title for metric in METRICS if metric.refines is None]
+    own = [m.title for m in METRICS if m.refines is None and not m.is_of_steps]
     assert [row[0].text for row in table.rows] == own
     assert {len(row) for row in table.rows} == {len(table.columns)} == {3}
 
@@ -167,22 +167,6 @@ def test_a_caution_of_every_run_is_listed_once_and_said_to_be_of_all() -> None:
     table = tables.caution_table([("a", [doubt]), ("b", [doubt, doubt])], runs=2)
     assert [row[3].text for row in table.rows] == ["all 2 runs"]
     assert table.rows[0][0].tone is Tone.WARN
-
-
-def test_padding_stands_beside_what_the_simulator_says(build: Any) -> None:
-    steps = [build.step(0, 0, running=2, padded=2), build.step(1, 10, running=4)]
-    summary = build.summary([build.record()], steps)
-    totals = step_totals(frame_of(build.run([], [build.step(running=3, padded=1)])).steps)
-    assert totals is not None
-    table = tables.time_table([summary], {"inhouse-static": totals})
-    assert row_of(table, "Padding") == ("Padding", "25.0 %")
-    assert row_of(table, "Padding, simulated") == ("Padding, simulated", "25.0 %")
-
-
-def test_a_run_without_a_step_log_says_so_in_every_row_of_the_time_table(build: Any) -> None:
-    table = tables.time_table([build.summary([build.record()])], {})
-    assert all(row[1].text.startswith("not measured") for row in table.rows)
-    assert any("no step log" in note for note in table.notes)
 
 
 def test_an_interrupted_run_says_how_many_were_not_sent(build: Any) -> None:

@@ -1,9 +1,10 @@
 """A run from an empty folder to a closed one, whatever happens in between."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from harness.analyzer.reading import read_run
 from harness.core.clock import MonotonicClock
 from harness.core.engine import EngineFacts, EngineSample, EngineSpec, LaunchPlan
 from harness.core.errors import EngineFailed
-from harness.core.manifest import MachineFacts, RunManifest, RunStatus
+from harness.core.manifest import Ceilings, MachineFacts, RunManifest, RunStatus
 from harness.core.workload import Load, LoadKind, Workload
 from harness.loadgen.lifecycle import RunContext, run_engine
 
@@ -29,6 +30,7 @@ class ScriptedEngine:
     on_start: Exception | None = None
     on_look: Callable[[], None] = lambda: None
     on_sample: Callable[[], EngineSample | None] = lambda: None
+    settings: Mapping[str, str] = field(default_factory=dict)
     dialect: OpenAICompletionsDialect = field(default_factory=OpenAICompletionsDialect)
     spec: EngineSpec = EngineSpec("scripted", "scripted-x", "m")
     stops: int = 0
@@ -50,7 +52,7 @@ class ScriptedEngine:
         return None
 
     async def facts(self) -> EngineFacts:
-        return EngineFacts(version="1", served_name="m")
+        return EngineFacts(version="1", served_name="m", settings=dict(self.settings))
 
     async def sample(self) -> EngineSample | None:
         return self.on_sample()
@@ -69,6 +71,7 @@ def run(
     folder: Path,
     warmup: int = 0,
     deadline_s: float | None = None,
+    **changes: Any,
 ) -> tuple[RunManifest, list[str]]:
     stages: list[str] = []
     context = RunContext(
@@ -80,6 +83,7 @@ def run(
         on_progress=lambda _: None,
         deadline_s=deadline_s,
     )
+    context = replace(context, **changes)
     requests = [arrival.request for arrival in work.arrivals[:warmup]]
     return asyncio.run(run_engine(engine, work, requests, folder, context)), stages
 
@@ -184,3 +188,38 @@ def test_an_engine_that_cannot_be_read_is_measured_all_the_same(
 
     assert (manifest.status, manifest.counts.ok) == (RunStatus.COMPLETE, 3)
     assert all(s == EngineSample(s.at_ns) for s in read_run(tmp_path).samples)
+
+
+CPU = Ceilings("cpu", 2, 36e9, {"bfloat16": 2e12}, "2030-01-01T00:00:00+00:00")
+CUDA = replace(CPU, device="cuda", read_bytes_per_s=4e12)
+ATTACHED = EngineSpec("scripted", "scripted-x", "m", attach_url="http://127.0.0.1:1")
+WITH_GPU = MachineFacts("cpu", 2, 24, ("H200",), "Linux", "3.11")
+
+
+@pytest.mark.parametrize(
+    ("settings", "changes", "spec", "found"),
+    [
+        ({}, {}, None, CPU),
+        ({"device": "cuda"}, {}, None, CUDA),
+        ({"device": "tpu"}, {}, None, None),
+        ({}, {"machine": WITH_GPU}, None, None),
+        ({"device": "cpu"}, {"machine": WITH_GPU}, None, CPU),
+        ({}, {}, ATTACHED, None),
+        ({}, {"ceilings": ()}, None, None),
+    ],
+)
+def test_a_run_keeps_the_ceilings_of_the_device_that_its_engine_computes_on(
+    tmp_path: Path,
+    answer: MakeAnswer,
+    workload: MakeWorkload,
+    settings: Mapping[str, str],
+    changes: Mapping[str, Any],
+    spec: EngineSpec | None,
+    found: Ceilings | None,
+) -> None:
+    engine = ScriptedEngine([answer()], settings=settings)
+    engine.spec = spec or engine.spec
+    manifest, _ = run(engine, workload(1), tmp_path, **{"ceilings": (CPU, CUDA), **changes})
+
+    assert manifest.ceilings == found
+    assert read_run(tmp_path).manifest == manifest

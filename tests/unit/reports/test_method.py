@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.core.engine import EngineFacts
+from harness.core.manifest import Ceilings
 from harness.gate.cells import Table
 from reports.method import method_tables
 
@@ -47,3 +48,12 @@ def test_a_command_is_quoted_so_that_it_can_be_pasted(build: Any) -> None:
 def test_why_a_run_failed_is_told(build: Any) -> None:
     (table,) = method_tables([build.manifest(failure="the engine died")])
     assert facts(table)["status"] == ("complete: the engine died",)
+
+
+def test_the_ceilings_that_a_run_is_held_against_are_told(build: Any) -> None:
+    ceilings = Ceilings("cpu", 2, 36e9, {"bfloat16": 2e12}, "2030-01-01")
+    (known,) = method_tables([build.manifest(ceilings=ceilings)])
+    (unknown,) = method_tables([build.manifest()])
+    said = "memory reads 36.0 GB/s, bfloat16 products 2.00 TFLOP/s (cpu, 2 threads, 2030-01-01)"
+    assert facts(known)["ceilings"] == (said,)
+    assert facts(unknown)["ceilings"] == ("not said",)

@@ -20,7 +20,7 @@ SECTIONS = (
     "validity",
     "comparison",
     "figures",
-    "time",
+    "steps",
     "metrics",
     "cautions",
     "method",
@@ -126,9 +126,10 @@ def test_simulated_padding_stands_beside_the_measured_one(build: Any) -> None:
     run = reported(build, "static")
     assert run.summary.steps is not None
     twin = replace(run.summary.steps, padding_share=0.123)
-    assert "25.0 %" in text_of("time", render_report([run], [], {"inhouse-static": twin}))
-    assert "12.3 %" in text_of("time", render_report([run], [], {"inhouse-static": twin}))
-    assert "not simulated" in text_of("time", render_report([run], []))
+    assert "25.0 %" in text_of("steps", render_report([run], [], {"inhouse-static": twin}))
+    assert "12.3 %" in text_of("steps", render_report([run], [], {"inhouse-static": twin}))
+    assert "not simulated" in text_of("steps", render_report([run], [], {"another": twin}))
+    assert "simulated" not in text_of("steps", render_report([run], []))
 
 
 def test_the_page_holds_what_is_needed_to_repeat_a_run(build: Any) -> None:

@@ -92,7 +92,7 @@ def test_prompts_attend_only_to_their_own_past_whatever_their_padding(
     tokens = (3, 8, 5)
     owned = ((7,), (1, 2), (9, 4))
     prefills = [
-        Prefill(i, count, padding, blocks)
+        Prefill(i, 0, count, padding, blocks)
         for i, (count, padding, blocks) in enumerate(zip(tokens, paddings, owned, strict=True))
     ]
     rows = sum(tokens) + sum(paddings)

@@ -71,16 +71,57 @@ def test_facts_name_the_model_and_every_setting(folder: Path) -> None:
     assert (facts.version, facts.model, facts.dtype) == ("batchmark 1.2.3", "tiny-model", "float32")
     assert (facts.weights, facts.context_tokens) == ("F32 safetensors", 96)
     assert facts.model_digest == model_digest(folder)
-    assert facts.settings == {
+    expected = {
         "policy": "continuous",
         "window_ms": None,
         "slots": 2,
         "kv_tokens": 192,
         "block_tokens": 16,
+        "kv": "paged",
+        "capacity": "guaranteed_no_evict",
+        "step_order": "decode_first",
+        "batched_tokens": None,
+        "chunked_prefill": False,
+        "prefix_cache": False,
         "pad_prompts": True,
+        "queue_limit": None,
+        "queue_tokens": None,
         "threads": OPTIONS.threads,
         "device": "cpu",
     }
+    assert {name: facts.settings.get(name, ...) for name in expected} == expected
+    assert str(facts.settings["kernels"]).startswith("torch on cpu")
+
+
+def test_what_the_scheduler_and_the_queue_are_told_is_among_the_settings(folder: Path) -> None:
+    changes = {
+        "kv": "paged",
+        "capacity": "max_utilization",
+        "order": "prefill_first",
+        "step_tokens": 24,
+        "chunked_prefill": True,
+        "prefix_cache": True,
+        "block_tokens": 8,
+        "queue_limit": 3,
+        "queue_tokens": 400,
+    }
+
+    settings = (
+        build_engine(folder, replace(OPTIONS, **changes), MonotonicClock(), None).facts().settings
+    )
+
+    told = {"step_order": "prefill_first", "batched_tokens": 24}
+    told |= {name: value for name, value in changes.items() if name not in ("order", "step_tokens")}
+    assert {name: settings[name] for name in told} == told
+
+
+@pytest.mark.parametrize(("slots", "rows"), [(2, 256), (300, 300)])
+def test_chunks_have_a_budget_when_none_is_given(folder: Path, slots: int, rows: int) -> None:
+    options = replace(OPTIONS, chunked_prefill=True, slots=slots)
+
+    facts = build_engine(folder, options, MonotonicClock(), None).facts()
+
+    assert facts.settings["batched_tokens"] == rows
 
 
 def test_the_kv_cache_has_room_for_the_tokens_asked_for_in_whole_blocks(folder: Path) -> None:
@@ -110,6 +151,25 @@ def test_the_default_kv_cache_stays_within_a_gibibyte(folder: Path) -> None:
         ({"slots": 0}, "slots is 0"),
         ({"threads": -1}, "threads is -1"),
         ({"kv_tokens": 15}, "KV cache of 15 tokens in blocks of 16 is too small"),
+        ({"block_tokens": 0}, "in blocks of 0 is too small"),
+        ({"kv": "heap"}, "unknown --kv 'heap'; choose from paged, reserved"),
+        ({"capacity": "all"}, "unknown --capacity 'all'"),
+        ({"order": "random"}, "unknown --step-order 'random'"),
+        ({"step_tokens": 1}, "--batched-tokens is 1, and 2 slots"),
+        (
+            {"kv": "reserved", "prefix_cache": True},
+            "--prefix-cache shares blocks, which --kv 'reserved'",
+        ),
+        (
+            {"kv": "reserved", "capacity": "max_utilization"},
+            "--capacity 'max_utilization' means nothing",
+        ),
+        ({"queue_limit": 0}, "queue_limit is 0"),
+        ({"queue_tokens": 0}, "queue_tokens is 0"),
+        (
+            {"policy": "static", "queue_limit": 1},
+            "--queue-limit is 1, and a static batch of 2 forms in",
+        ),
     ],
 )
 def test_a_wrong_option_is_named(folder: Path, changes: dict[str, Any], words: str) -> None:

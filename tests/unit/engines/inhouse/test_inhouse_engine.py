@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 from collections.abc import Callable, Coroutine
 from io import BytesIO
 from typing import Any
@@ -10,56 +9,16 @@ from typing import Any
 import pytest
 
 from engines.inhouse.engine import InhouseEngine
-from engines.inhouse.runner import Runner, StepOutput
-from engines.inhouse.worker import Worker
-from engines.models.tokenizer import Codec
-from engines.scheduling.policies import make_policy
-from engines.scheduling.scheduler import Limits, Scheduler
-from engines.scheduling.step import StepPlan
-from engines.serving.generation import GeneratedToken, GenerationRequest, RequestRefused
-from engines.serving.request_limits import RequestLimits
-from harness.core.clock import MonotonicClock
-from harness.core.engine import EngineFacts
+from engines.serving.generation import (
+    GeneratedToken,
+    GenerationRequest,
+    RequestRefused,
+)
 from harness.core.jsonable import from_json
 from harness.core.record import StepRecord
 from harness.core.rundir import LineWriter
-from harness.core.units import ms_to_ns
 
 Use = Callable[[InhouseEngine], Coroutine[Any, Any, Any]]
-CODEC: Any = Codec.__new__(Codec)  # no test here reads or writes text
-
-
-class Gate:
-    """A runner that holds every step until it is let through, or breaks at one."""
-
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-        self.is_open = threading.Event()
-        self.breaks = False
-        self.plans: list[StepPlan] = []
-        self.add, self.forget = runner.add, runner.forget
-
-    def execute(self, plan: StepPlan) -> StepOutput:
-        self.plans.append(plan)
-        self.is_open.wait()
-        if self.breaks:
-            msg = "out of memory"
-            raise RuntimeError(msg)
-        return self._runner.execute(plan)
-
-    @property
-    def sequence_ids(self) -> tuple[int, ...]:
-        return self._runner.sequence_ids
-
-
-def engine_of(
-    runner: Any, policy: str = "continuous", window_ms: float | None = None, log: Any = None
-) -> InhouseEngine:
-    window_ns = None if window_ms is None else ms_to_ns(window_ms)
-    limits = Limits(slots=2, kv_blocks=32, block_tokens=4, pad_prompts=True)
-    clock = MonotonicClock()
-    worker = Worker(Scheduler(make_policy(policy, window_ns), limits), runner, clock, log)
-    return InhouseEngine(worker, CODEC, EngineFacts(), RequestLimits(96, 64, 128), clock)
 
 
 def run(engine: InhouseEngine, use: Use) -> Any:
@@ -97,18 +56,18 @@ def test_every_policy_gives_each_request_the_tokens_that_it_gets_alone(
     async def together(engine: InhouseEngine) -> list[list[GeneratedToken]]:
         return await asyncio.gather(*(answer(engine, *request) for request in requests))
 
-    expected = run(engine_of(tiny.runner()), alone)
+    expected = run(tiny.engine(tiny.runner()), alone)
 
     assert [len(tokens) for tokens in expected] == [most for _, most in requests]
-    assert run(engine_of(tiny.runner(), policy, window_ms=5), together) == expected
+    assert run(tiny.engine(tiny.runner(), policy, window_ms=5), together) == expected
 
 
 def test_the_last_token_says_why_the_answer_ended(tiny: Any) -> None:
-    free = run(engine_of(tiny.runner()), lambda engine: answer(engine, (1, 2, 3), 3))
+    free = run(tiny.engine(tiny.runner()), lambda engine: answer(engine, (1, 2, 3), 3))
     assert [token.finish_reason for token in free] == [None, None, "length"]
 
     end_id = free[1].token_id
-    stopped = run(engine_of(tiny.runner((end_id,))), lambda engine: answer(engine, (1, 2, 3), 3))
+    stopped = run(tiny.engine(tiny.runner((end_id,))), lambda engine: answer(engine, (1, 2, 3), 3))
 
     assert free[0].token_id != end_id
     assert stopped[-1] == GeneratedToken(end_id, "stop")
@@ -122,14 +81,14 @@ def test_an_ignored_end_token_ends_nothing(tiny: Any) -> None:
 
     everything = tuple(range(128))
 
-    assert len(run(engine_of(tiny.runner(everything)), use)) == 5
+    assert len(run(tiny.engine(tiny.runner(everything)), use)) == 5
 
 
 @pytest.mark.parametrize("policy", ["static", "continuous"])
 def test_closing_the_iterator_frees_the_slot_and_forgets_the_prompt(tiny: Any, policy: str) -> None:
-    gate = Gate(tiny.runner())
+    gate = tiny.gate()
     gate.is_open.set()
-    engine = engine_of(gate, policy, window_ms=1)
+    engine = tiny.engine(gate, policy, window_ms=1)
 
     async def use(engine: InhouseEngine) -> None:
         tokens: Any = engine.generate(GenerationRequest((1, 2, 3), 50, ignore_eos=True))
@@ -147,7 +106,7 @@ def test_closing_the_iterator_frees_the_slot_and_forgets_the_prompt(tiny: Any, p
 
 
 def test_a_cancelled_request_of_a_static_batch_pads_until_the_batch_ends(tiny: Any) -> None:
-    gate = Gate(tiny.runner())
+    gate = tiny.gate()
 
     async def use(engine: InhouseEngine) -> None:
         other = asyncio.create_task(answer(engine, (4, 5), 4))
@@ -161,11 +120,11 @@ def test_a_cancelled_request_of_a_static_batch_pads_until_the_batch_ends(tiny: A
         assert [plan.padded for plan in gate.plans] == [0, 1, 1, 1]
         assert gate.sequence_ids == ()
 
-    run(engine_of(gate, "static"), use)
+    run(tiny.engine(gate, "static"), use)
 
 
 def test_a_model_that_breaks_fails_every_request_now_and_later(tiny: Any) -> None:
-    gate = Gate(tiny.runner())
+    gate = tiny.gate()
     gate.breaks = True
 
     async def use(engine: InhouseEngine) -> None:
@@ -179,7 +138,7 @@ def test_a_model_that_breaks_fails_every_request_now_and_later(tiny: Any) -> Non
         with pytest.raises(RuntimeError, match="out of memory"):
             await answer(engine, (1,), 1)
 
-    run(engine_of(gate), use)
+    run(tiny.engine(gate), use)
 
 
 def test_stopping_fails_what_is_in_flight_and_may_be_repeated(tiny: Any) -> None:
@@ -194,11 +153,11 @@ def test_stopping_fails_what_is_in_flight_and_may_be_repeated(tiny: Any) -> None
         with pytest.raises(RuntimeError, match="was stopped"):
             await answer(engine, (1,), 1)
 
-    run(engine_of(tiny.runner()), use)
+    run(tiny.engine(tiny.runner()), use)
 
 
 def test_an_engine_that_never_started_can_be_stopped(tiny: Any) -> None:
-    asyncio.run(engine_of(tiny.runner()).stop())
+    asyncio.run(tiny.engine(tiny.runner()).stop())
 
 
 @pytest.mark.parametrize(
@@ -220,16 +179,16 @@ def test_what_can_never_be_served_is_refused_with_the_numbers(
             await answer(engine, prompt, most)
         assert engine.gauges()["requests_waiting"] == 0
 
-    run(engine_of(tiny.runner()), use)
+    run(tiny.engine(tiny.runner()), use)
 
 
 def test_the_largest_request_that_fits_is_served(tiny: Any) -> None:
-    assert len(run(engine_of(tiny.runner()), lambda engine: answer(engine, (1,) * 60, 5))) == 5
+    assert len(run(tiny.engine(tiny.runner()), lambda engine: answer(engine, (1,) * 60, 5))) == 5
 
 
 def test_steps_are_logged_and_add_up_to_the_totals(tiny: Any) -> None:
     file = BytesIO()
-    engine = engine_of(tiny.runner(), "static", window_ms=1, log=LineWriter(file))
+    engine = tiny.engine(tiny.runner(), "static", window_ms=1, log=LineWriter(file))
 
     async def use(engine: InhouseEngine) -> None:
         await asyncio.gather(answer(engine, (1, 2, 3), 4), answer(engine, (1,) * 8, 2))

@@ -167,3 +167,31 @@ def test_an_empty_simulation_has_no_rates() -> None:
     assert seen.output_tok_s is None
     assert seen.padding_share is None
     assert seen.ttft_ms_mean is None
+
+
+def test_a_preempted_request_starts_once_and_still_gets_all_its_tokens() -> None:
+    requests = [SimulatedRequest("", 8, 12) for _ in range(3)]
+    limits = Limits(slots=3, kv_blocks=6, block_tokens=4, capacity="max_utilization")
+    seen = simulate(requests, make_policy("continuous"), limits, CostModel(1))
+
+    assert [len(trace.token_ns or ()) for trace in seen.traces] == [12] * 3
+    assert [trace.admitted_ns for trace in seen.traces] == [0, 0, 0]
+    assert seen.preemptions == sum(step.preempted or 0 for step in seen.steps) > 0
+
+
+def test_a_request_that_is_read_in_chunks_starts_with_the_first_of_them() -> None:
+    limits = Limits(slots=1, kv_blocks=8, step_tokens=10, chunked_prefill=True)
+    (trace,) = simulate(
+        [SimulatedRequest("", 25, 2)], make_policy("continuous"), limits, CostModel(1)
+    ).traces
+
+    assert (trace.admitted_ns, trace.token_ns) == (0, [3, 4])
+
+
+def test_prompts_that_begin_alike_are_read_once_with_a_prefix_cache() -> None:
+    requests = [SimulatedRequest("", 40, 2, block_keys=(b"a", b"b")) for _ in range(2)]
+    limits = Limits(slots=1, kv_blocks=8, prefix_cache=True)
+    steps = simulate(requests, make_policy("continuous"), limits, CostModel(1)).steps
+
+    assert [step.prefill_tokens for step in steps] == [40, 0, 8, 0]
+    assert sum(step.prefix_hit_tokens or 0 for step in steps) == 32

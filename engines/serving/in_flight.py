@@ -1,4 +1,4 @@
-"""The requests that a hosted engine works on, as those see it who wait for their tokens.
+"""The requests that an engine works on, as those see it who wait for their tokens.
 
 For use on the event loop alone; what another thread makes is handed over with call_soon_threadsafe.
 """
@@ -57,7 +57,8 @@ class InFlight:
         """The tokens of `request` as they are delivered, from when `begin` has put it to work.
 
         `leave` is told when its caller goes before the last token. Raises RequestRefused when the
-        request can never be served, RuntimeError when the engine has failed.
+        request can never be served, RuntimeError when the engine has failed, and what `begin`
+        raises.
         """
         self._limits.check(request)
         if self._failure is not None:

@@ -1,0 +1,149 @@
+"""What `run` and `ablate` share: what is sent, whose turn it is, and one measured run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from engines.registry import open_engine
+from harness import console
+from harness.core.cache import default_cache_folder
+from harness.core.ceilings import read_ceilings, site_of
+from harness.core.clock import Clock, MonotonicClock
+from harness.core.engine import Checked, Engine, EngineSpec
+from harness.core.errors import BatchmarkError, ExitCode
+from harness.core.manifest import MachineFacts, RunStatus
+from harness.core.plan import RunPlan
+from harness.core.rundir import create_folder
+from harness.core.workload import Request, Workload
+from harness.loadgen.ceiling import Place, find_ceiling
+from harness.loadgen.crew import workers_for
+from harness.loadgen.lifecycle import RunContext, run_engine
+from harness.loadgen.machine import machine_facts, with_burn_in
+from harness.loadgen.session import ClientOptions, Progress
+from workloads.catalog import WorkloadSpec, build_warmup, build_workload, load_spec, spec_of
+from workloads.schedule_file import read_schedule
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is sent: a mix, and `locked` when every byte of it is in a schedule file."""
+
+    spec: WorkloadSpec
+    locked: Workload | None = None
+
+    def workload(self, plan: RunPlan, repeat: int) -> Workload:
+        """Seed + i in repeat i; the same bytes every time when they are locked."""
+        if self.locked is not None:
+            return self.locked
+        return build_workload(self.spec, plan.load, plan.repeat_mix, plan.seed + repeat)
+
+    def warmup(self, plan: RunPlan, repeat: int) -> tuple[Request, ...]:
+        """What is sent before repeat i is measured."""
+        return build_warmup(self.spec, plan.warmup_requests, plan.seed + repeat)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One run of a plan: the repeat it belongs to, the engine, and the folder it is kept in."""
+
+    repeat: int
+    spec: EngineSpec
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Why a run did not come to its end, and the exit code that it means."""
+
+    reason: str
+    exit_code: ExitCode = ExitCode.INVALID
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What all runs of one command have in common."""
+
+    plan: RunPlan
+    work: Work
+    command: tuple[str, ...]
+    version: str
+    clock: Clock = field(default_factory=MonotonicClock)
+    machine: MachineFacts = field(default_factory=machine_facts)
+
+
+def open_work(plan: RunPlan, name: str | None) -> tuple[RunPlan, Work]:
+    """What is sent, and the plan, which takes the words for it from a locked schedule."""
+    if plan.schedule is None:
+        work = Work(load_spec(plan.workload))
+        work.workload(plan, repeat=0)
+        return plan, work
+    locked = read_schedule(plan.schedule, plan.load.speed or 1.0, name)
+    plan = replace(
+        plan,
+        workload=locked.name,
+        repeat_mix=locked.repeat_mix,
+        load=locked.load,
+        seed=locked.seed,
+    )
+    return plan, Work(spec_of(locked), locked)
+
+
+def checked_engines(plan: RunPlan) -> tuple[Engine, ...]:
+    """The engines, not started. Raises UsageError for what is known to be wrong before a start."""
+    clock = MonotonicClock()
+    engines = tuple(open_engine(spec, plan.folder / spec.name, clock) for spec in plan.engines)
+    for engine in engines:
+        if isinstance(engine, Checked):
+            engine.check()
+    return engines
+
+
+def turns(plan: RunPlan) -> Iterator[Turn]:
+    """Every run of `plan` in its order.
+
+    Repeat i sends the same bytes to every engine, in reverse order every other time, so that a slow
+    drift of the machine weighs on all alike.
+    """
+    for repeat in range(plan.repeats):
+        for spec in plan.engines if repeat % 2 == 0 else reversed(plan.engines):
+            name = spec.name if plan.repeats == 1 else f"{spec.name}-{repeat + 1}"
+            yield Turn(repeat, spec, plan.folder / name)
+
+
+async def measure(bench: Bench, turn: Turn) -> Stopped | None:
+    """Start the engine afresh, measure it into its folder, and stop it; None when all went well."""
+    plan, folder = bench.plan, turn.folder
+    workload = bench.work.workload(plan, turn.repeat)
+    warmup = bench.work.warmup(plan, turn.repeat)
+    workers = plan.workers or workers_for(workload, bench.machine.cores)
+    kept = find_ceiling(default_cache_folder(), Place(bench.machine, bench.version, workers))
+    create_folder(folder)
+    engine = open_engine(turn.spec, folder, bench.clock)
+    with console.RunProgress(folder.name, workload.output_tokens) as progress:
+        context = RunContext(
+            tool_version=bench.version,
+            command=bench.command,
+            machine=with_burn_in(bench.machine, bench.clock),
+            clock=bench.clock,
+            on_stage=progress.stage,
+            on_progress=_show(progress),
+            deadline_s=plan.deadline_s,
+            client=ClientOptions(workers=workers, saves_text=plan.saves_text),
+            ceiling=None if kept is None else kept.ceiling,
+            ceilings=read_ceilings(default_cache_folder()).of(
+                site_of(bench.machine, turn.spec.threads)
+            ),
+        )
+        try:
+            manifest = await run_engine(engine, workload, warmup, folder, context)
+        except BatchmarkError as error:
+            return Stopped(f"{folder.name}: {error}", error.exit_code)
+    if manifest.status is not RunStatus.COMPLETE:
+        return Stopped(f"{folder.name}: {manifest.failure}")
+    return None
+
+
+def _show(progress: console.RunProgress) -> Callable[[Progress], None]:
+    return lambda now: progress.update(now.counts, now.events, now.elapsed_s)
