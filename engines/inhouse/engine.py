@@ -7,9 +7,9 @@ parts are put together.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -17,6 +17,7 @@ import torch
 
 from engines.inhouse.accounting import DoneStep, Totals
 from engines.inhouse.forward import Forward
+from engines.inhouse.herald import Herald
 from engines.inhouse.kv_cache import CacheSize, KvCache, bytes_per_token
 from engines.inhouse.llama_config import LlamaConfig
 from engines.inhouse.model import LlamaModel
@@ -66,6 +67,7 @@ class InhouseEngine:
         self._tickets: dict[int, Ticket] = {}
         self._preempted: set[int] = set()
         self._totals = Totals()
+        self._herald: Herald | None = None
 
     @property
     def codec(self) -> TextCodec:
@@ -92,16 +94,11 @@ class InhouseEngine:
 
     def start(self) -> None:
         """Begin to work, on a thread of the engine's own; called with an event loop running."""
-        loop = asyncio.get_running_loop()
-
-        def on_the_loop(callback: Callable[..., None], *values: object) -> None:
-            with contextlib.suppress(RuntimeError):  # a closed loop: nobody waits any more
-                loop.call_soon_threadsafe(callback, *values)
-
+        herald = self._herald = Herald(asyncio.get_running_loop())
         self._worker.start(
             Reports(
-                stepped=lambda news: on_the_loop(self._take, news),
-                failed=lambda reason: on_the_loop(self._in_flight.fail, reason),
+                stepped=lambda news: herald.tell(partial(self._take, news)),
+                failed=lambda reason: herald.tell(partial(self._in_flight.fail, reason)),
             )
         )
 
@@ -112,6 +109,8 @@ class InhouseEngine:
     async def stop(self) -> None:
         """End the work after the step in progress; requests in flight fail."""
         await asyncio.to_thread(self._worker.stop)
+        if self._herald is not None:
+            await asyncio.to_thread(self._herald.stop)
         self._in_flight.fail("the engine was stopped")
 
     def generate(self, request: GenerationRequest) -> AsyncIterator[GeneratedToken]:

@@ -20,6 +20,7 @@ import torch
 from engines.inhouse.forward import NumberBytes, TokenIds
 from engines.inhouse.kv_cache import CacheSize
 from engines.inhouse.llama_config import LlamaConfig
+from engines.inhouse.native_memory import NativeMemory
 from engines.inhouse.native_rows import PANEL, Ints, Rows, rows_of_decodes, rows_of_prompts
 from engines.inhouse.weights import Weights
 from engines.scheduling.step import Decode, Prefill
@@ -53,7 +54,7 @@ class _Model(ctypes.Structure):
             (name, ctypes.c_int32)
             for name in (
                 *("layers", "hidden", "heads", "kv_heads", "head_dim"),
-                *("intermediate", "vocabulary", "threads"),
+                *("intermediate", "vocabulary", "threads", "cache_blocks"),
             )
         ),
         ("norm_eps", ctypes.c_float),
@@ -127,19 +128,20 @@ class NativeForward:
         self._config = config
         self._block_tokens = size.block_tokens
         self._arithmetic = _ARITHMETIC[library.prepare()]
-        self._kept: list[torch.Tensor] = []  # C holds addresses; these keep what is there alive
+        self._memory = NativeMemory()  # C holds addresses; this keeps what is there alive
         self._quantization = Quantization() if options.weights == "int8" else None
         self._layers = (_Layer * config.layers)()
         for index in range(config.layers):
             self._layers[index] = self._layer(weights, index, size)
         self._model = _Model(
             *(config.layers, config.hidden, config.heads, config.kv_heads, config.head_dim),
-            *(config.intermediate, config.vocabulary, options.threads, config.norm_eps),
+            *(config.intermediate, config.vocabulary, options.threads),
+            *(size.kv_blocks * size.block_tokens // PANEL, config.norm_eps),
             ctypes.addressof(self._layers),
-            self._keep(weights["embedding"].to(torch.bfloat16)),
+            self._memory.copy(weights["embedding"].to(torch.bfloat16)),
             self._matrix(weights["output"]),
-            self._keep(weights["output_norm"].float()),
-            self._keep(_rotation(config)),
+            self._memory.copy(weights["output_norm"].float()),
+            self._memory.copy(_rotation(config)),
         )
 
     @property
@@ -208,31 +210,26 @@ class NativeForward:
         blocks = size.kv_blocks * size.block_tokens // PANEL
         numbers = blocks * config.kv_heads * 2 * PANEL * config.head_dim
         # Zeros, for a NaN would spread; a tile may read on behind the last value.
-        cache = torch.zeros(numbers + PANEL * _TILE, dtype=torch.bfloat16)
+        cache = self._memory.zeros(2 * (numbers + PANEL * _TILE))
         return _Layer(
-            self._keep(own["attention_norm"].float()),
-            self._keep(own["mlp_norm"].float()),
-            self._keep(bias.float()),
-            self._keep(own["query_norm"].float()) if config.qk_norm else None,
-            self._keep(own["key_norm"].float()) if config.qk_norm else None,
+            self._memory.copy(own["attention_norm"].float()),
+            self._memory.copy(own["mlp_norm"].float()),
+            self._memory.copy(bias.float()),
+            self._memory.copy(own["query_norm"].float()) if config.qk_norm else None,
+            self._memory.copy(own["key_norm"].float()) if config.qk_norm else None,
             self._matrix(qkv),
             self._matrix(own["attention_out"]),
             self._matrix(gate_up.reshape(-1, config.hidden)),
             self._matrix(own["down"]),
-            self._keep(cache),
+            cache.ctypes.data,
         )
 
     def _matrix(self, weight: torch.Tensor) -> _Matrix:
         """`weight` [out, in], packed; as int8 with a scale for each of its rows, where asked."""
         if self._quantization is None:
-            return _Matrix(self._keep(_panels(weight.to(torch.bfloat16))), None)
+            return _Matrix(self._memory.copy(_panels(weight.to(torch.bfloat16))), None)
         values, scales = self._quantization.quantize(weight.float())
-        return _Matrix(self._keep(_panels(values)), self._keep(scales))
-
-    def _keep(self, tensor: torch.Tensor) -> int:
-        tensor = tensor.contiguous()
-        self._kept.append(tensor)
-        return tensor.data_ptr()
+        return _Matrix(self._memory.copy(_panels(values)), self._memory.copy(scales))
 
 
 def load_native(

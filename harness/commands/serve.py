@@ -26,9 +26,10 @@ from harness.core.units import ms_to_ns
 
 # A server cannot know that no more requests will come, so static batching gives up waiting at last.
 STATIC_WINDOW_MS = 5000.0
-# The thread that computes wants the interpreter back between two steps: a token's text and HTTP may
-# keep it from that for so long, where Python's own 5 ms would be a third of a step.
-_SWITCH_S = 1e-4
+# How long one thread keeps the interpreter from another that asks for it. The one that computes
+# asks when a step has ended, and Python's own 5 ms would be a third of a step; it also has to
+# prepare a step in one go, 0.3 ms, before the other gets its turn.
+_SWITCH_S = 1e-3
 # Flags that say nothing to an engine, each with what it is when it was not given.
 _OF_INHOUSE: Mapping[str, object] = {
     "policy": None,
@@ -37,6 +38,8 @@ _OF_INHOUSE: Mapping[str, object] = {
     "capacity": "guaranteed_no_evict",
     "step_order": "decode_first",
     "block_tokens": 16,
+    "kv_bytes": None,
+    "weights": "bfloat16",
     "queue_limit": None,
     "queue_tokens": None,
 }
@@ -89,6 +92,7 @@ def _build(
     options = EngineOptions(
         slots=flags.slots,
         kv_tokens=flags.kv_tokens,
+        kv_bytes=flags.kv_bytes,
         block_tokens=flags.block_tokens,
         policy=flags.policy or "continuous",
         window_ns=_window_ns(flags, is_static=flags.policy == "static"),
@@ -102,6 +106,7 @@ def _build(
         queue_limit=flags.queue_limit,
         queue_tokens=flags.queue_tokens,
         dtype=flags.dtype,
+        weights=flags.weights,
         threads=flags.threads,
         device=flags.device,
         version=version,
@@ -154,6 +159,7 @@ def _check(flags: ServeFlags) -> None:
         ("--batched-tokens", flags.batched_tokens),
         ("--kv-tokens", flags.kv_tokens),
         ("--block-tokens", flags.block_tokens),
+        ("--kv-bytes", flags.kv_bytes),
         ("--queue-limit", flags.queue_limit),
         ("--queue-tokens", flags.queue_tokens),
         ("--batch-window-ms", flags.batch_window_ms),

@@ -1,9 +1,10 @@
 /* Attention over a paged cache, with a running softmax, so that no row of scores is ever whole
    (Dao et al. 2022, FlashAttention, algorithm 1).
 
-   The cache of a layer is [blocks of 16 tokens][kv heads][keys, then values]. The keys of a block
-   are a panel of product.h; its values are [head_dim/16][8][16][2]: pairs of tokens, side by side
-   for 16 dimensions. The query heads that share a key head stand one after the other as rows. */
+   The cache of a layer is [kv heads][blocks of 16 tokens][keys, then values], so that a head's
+   blocks follow each other. The keys of a block are a panel of product.h; its values are
+   [head_dim/16][8][16][2]: pairs of tokens, side by side for 16 dimensions. The query heads that
+   share a key head stand one after the other as rows. */
 #pragma once
 
 #include <math.h>
@@ -152,7 +153,7 @@ static void attend(struct attention_scratch *own, const struct stored *stored, c
             for (int row = 0; row < rows; row += BLOCK_ROWS) {
                 const int some = rows - row < BLOCK_ROWS ? rows - row : BLOCK_ROWS;
                 block_product(queries + (long)row * head_dim, head_dim, some, keys, next, head_dim,
-                              own->scores[row] + BLOCK_TOKENS * (b - first), CHUNK);
+                              0, own->scores[row] + BLOCK_TOKENS * (b - first), CHUNK);
             }
         }
         for (int row = 0; row < rows; row++) {

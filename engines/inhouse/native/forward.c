@@ -22,6 +22,7 @@ struct layer {
 
 struct model {
     int32_t layers, hidden, heads, kv_heads, head_dim, intermediate, vocabulary, threads;
+    int32_t cache_blocks;
     float norm_eps;
     const struct layer *layer;
     const bf16 *embedding;
@@ -109,9 +110,11 @@ static void multiply(const struct work *w, const bf16 *a, int k, const struct ma
         const int own = left < BLOCK_ROWS ? left : BLOCK_ROWS;
         const bf16 *panels[2];
         panels_from(matrix, column, columns, k, own_room(w), panels);
+        const long ahead = matrix->scales ? 0 : AHEAD;
         for (int row = 0; row < w->rows; row += BLOCK_ROWS) {
             const int rows = w->rows - row < BLOCK_ROWS ? w->rows - row : BLOCK_ROWS;
-            block_product(a + (long)row * k, k, rows, panels[0], panels[1], k, sums[0], BLOCK_ROWS);
+            block_product(a + (long)row * k, k, rows, panels[0], panels[1], k, ahead, sums[0],
+                          BLOCK_ROWS);
             scale_columns(matrix, column, columns, rows, sums[0]);
             use_block(w, use, sums[0], row, rows, column, own, bias);
         }
@@ -155,11 +158,12 @@ static void store_rows(const struct work *w, const struct layer *layer, int *pha
             float *key = heads + (m->heads + h) * dim, *value = key + m->kv_heads * dim;
             rotate(m, key, layer->key_norm, rotation);
             const int block = slot / BLOCK_TOKENS, token = slot % BLOCK_TOKENS;
-            bf16 *keys = layer->cache + ((long)block * m->kv_heads + h) * 2 * BLOCK_TOKENS * dim;
+            const long at = (long)h * m->cache_blocks + block;
+            bf16 *keys = layer->cache + at * 2 * BLOCK_TOKENS * dim;
             bf16 *values = keys + BLOCK_TOKENS * dim;
             for (int i = 0; i < dim; i++) {
                 keys[i / 2 * 32 + 2 * token + i % 2] = to_bf16(key[i]);
-                const int pairs = i / 16 * 256 + token / 2 * 32; /* of these tokens, at dimension 0 */
+                const int pairs = i / 16 * 256 + token / 2 * 32; /* of this token and its mate */
                 values[pairs + 2 * (i % 16) + token % 2] = to_bf16(value[i]);
             }
         }
@@ -186,8 +190,8 @@ static void attend_rows(const struct work *w, const struct layer *layer, const i
         const int rows = run_from(w, row);
         const int sequence = w->batch->sequences[w->row + row];
         const struct stored stored = {
-            .head = layer->cache + (long)head * 2 * BLOCK_TOKENS * dim,
-            .block_stride = (long)m->kv_heads * 2 * BLOCK_TOKENS * dim,
+            .head = layer->cache + (long)head * m->cache_blocks * 2 * BLOCK_TOKENS * dim,
+            .block_stride = 2L * BLOCK_TOKENS * dim,
             .table = w->batch->tables + w->batch->table_starts[sequence],
             .head_dim = dim,
         };
@@ -240,8 +244,8 @@ static void choose(const struct work *w, int first, int rows, int thread, int *p
         const int columns = left < BLOCK_ROWS ? left : BLOCK_ROWS;
         const bf16 *panels[2];
         panels_from(&m->output, column, m->vocabulary, m->hidden, own_room(w), panels);
-        block_product(w->normed, m->hidden, rows, panels[0], panels[1], m->hidden, sums[0],
-                      BLOCK_ROWS);
+        block_product(w->normed, m->hidden, rows, panels[0], panels[1], m->hidden,
+                      m->output.scales ? 0 : AHEAD, sums[0], BLOCK_ROWS);
         scale_columns(&m->output, column, m->vocabulary, rows, sums[0]);
         for (int r = 0; r < rows; r++) {
             for (int i = 0; i < columns; i++)

@@ -17,7 +17,7 @@ struct matrix {
 #define TILE_ROWS 16
 #define BLOCK_ROWS 32 /* rows and columns of a block: two tiles by two tiles */
 #define FEW_ROWS 4    /* up to here a tile would mostly multiply nothing */
-#define AHEAD 4096    /* bytes between what is multiplied and what is asked from memory */
+#define AHEAD 2048    /* numbers between what is multiplied and what is asked from memory */
 
 static int has_tiles; /* set once, by allow_tiles() */
 
@@ -49,7 +49,7 @@ INLINE void prefetch_tile(const bf16 *tile) {
 
 /* Tiles 0-3 sum, 4 and 5 hold rows of a, 6 and 7 columns of the panels. */
 static void tile_block(const bf16 *a, long a_stride, int rows, const bf16 *panel0,
-                       const bf16 *panel1, int k, float *out, long out_stride) {
+                       const bf16 *panel1, int k, long ahead, float *out, long out_stride) {
     const long a_bytes = a_stride * 2, out_bytes = out_stride * 4;
     if (rows > TILE_ROWS) {
         const bf16 *lower = a + TILE_ROWS * a_stride;
@@ -76,8 +76,8 @@ static void tile_block(const bf16 *a, long a_stride, int rows, const bf16 *panel
     _tile_zero(0);
     _tile_zero(1);
     for (int i = 0; i < k; i += 32) {
-        prefetch_tile(panel0 + 16 * i + AHEAD / 2);
-        prefetch_tile(panel1 + 16 * i + AHEAD / 2);
+        prefetch_tile(panel0 + 16 * i + ahead);
+        prefetch_tile(panel1 + 16 * i + ahead);
         _tile_loadd(4, a + i, a_bytes);
         _tile_loadd(6, panel0 + 16 * i, 64);
         _tile_dpbf16ps(0, 4, 6);
@@ -92,21 +92,21 @@ static void allow_tiles(void) {}
 static void shape_tiles(void) {}
 static void release_tiles(void) {}
 static void tile_block(const bf16 *a, long a_stride, int rows, const bf16 *panel0,
-                       const bf16 *panel1, int k, float *out, long out_stride) {
-    (void)a, (void)a_stride, (void)rows, (void)panel0, (void)panel1, (void)k;
+                       const bf16 *panel1, int k, long ahead, float *out, long out_stride) {
+    (void)a, (void)a_stride, (void)rows, (void)panel0, (void)panel1, (void)k, (void)ahead;
     (void)out, (void)out_stride;
 }
 #endif
 
 /* `rows` is a constant where this is inlined, so that the sums stay in registers. */
 INLINE void vector_rows(int rows, const bf16 *a, long a_stride, const bf16 *panel0,
-                        const bf16 *panel1, int k, float *out, long out_stride) {
+                        const bf16 *panel1, int k, long ahead, float *out, long out_stride) {
     floats sums[6][2];
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++) sums[r][0] = sums[r][1] = all(0);
     for (int i = 0; i < k; i += 2) {
-        prefetch(panel0 + 16 * i + AHEAD / 2);
-        prefetch(panel1 + 16 * i + AHEAD / 2);
+        prefetch(panel0 + 16 * i + ahead);
+        prefetch(panel1 + 16 * i + ahead);
         const ints w0 = *(const ints *)(panel0 + 16 * i), w1 = *(const ints *)(panel1 + 16 * i);
 #pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
@@ -123,23 +123,26 @@ INLINE void vector_rows(int rows, const bf16 *a, long a_stride, const bf16 *pane
 }
 
 /* out [rows, 32] = a [rows, k] times two panels; at most BLOCK_ROWS rows. With tiles, whole tiles
-   of rows are read and written: both buffers have room for them, and what stands there is free. */
+   of rows are read and written: both buffers have room for them, and what stands there is free.
+   Memory is asked for what stands `ahead` numbers behind what is multiplied: panels that follow. */
 static void block_product(const bf16 *a, long a_stride, int rows, const bf16 *panel0,
-                          const bf16 *panel1, int k, float *out, long out_stride) {
+                          const bf16 *panel1, int k, long ahead, float *out, long out_stride) {
     if (has_tiles && rows > FEW_ROWS) {
-        tile_block(a, a_stride, rows, panel0, panel1, k, out, out_stride);
+        tile_block(a, a_stride, rows, panel0, panel1, k, ahead, out, out_stride);
         return;
     }
+#define ROWS(count) vector_rows(count, a, a_stride, panel0, panel1, k, ahead, out, out_stride)
     for (; rows > 0; rows -= 6, a += 6 * a_stride, out += 6 * out_stride) {
         switch (rows) {
-        case 1: vector_rows(1, a, a_stride, panel0, panel1, k, out, out_stride); break;
-        case 2: vector_rows(2, a, a_stride, panel0, panel1, k, out, out_stride); break;
-        case 3: vector_rows(3, a, a_stride, panel0, panel1, k, out, out_stride); break;
-        case 4: vector_rows(4, a, a_stride, panel0, panel1, k, out, out_stride); break;
-        case 5: vector_rows(5, a, a_stride, panel0, panel1, k, out, out_stride); break;
-        default: vector_rows(6, a, a_stride, panel0, panel1, k, out, out_stride);
+        case 1: ROWS(1); break;
+        case 2: ROWS(2); break;
+        case 3: ROWS(3); break;
+        case 4: ROWS(4); break;
+        case 5: ROWS(5); break;
+        default: ROWS(6);
         }
     }
+#undef ROWS
 }
 
 /* Two panels of k rows from `column` on, ready to be multiplied; `room` holds those of bytes. The
@@ -155,7 +158,7 @@ static void panels_from(const struct matrix *matrix, int column, int columns, in
     }
     const int8_t *bytes = (const int8_t *)matrix->panels + at;
     for (long i = 0; i < (has_second ? 2 * size : size); i += 2 * LANES) {
-        prefetch(bytes + i + AHEAD);
+        prefetch(bytes + i + 2 * AHEAD);
         store_bytes_as_bf16(room + i, bytes + i);
     }
     panels[0] = room;

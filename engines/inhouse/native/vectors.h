@@ -121,4 +121,4 @@ INLINE ints pair_in_all_lanes(const bf16 *pair) {
     return bits - (ints){0};
 }
 
-INLINE void prefetch(const void *address) { __builtin_prefetch(address, 0, 3); }
+INLINE void prefetch(const void *address) { __builtin_prefetch(address, 0, 2); }

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from engines.serving.in_flight import InFlight, Ticket
 from engines.serving.generation import GeneratedToken, GenerationRequest, RequestRefused
+from engines.serving.in_flight import InFlight, Ticket
 from engines.serving.request_limits import RequestLimits
 from harness.core.clock import VirtualClock
 
