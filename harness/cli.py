@@ -14,12 +14,17 @@ import typer
 
 from harness import cli_options as options
 from harness.cli_ablate import ablate
+from harness.cli_capacity import capacity, sweep
+from harness.cli_duel import duel
 from harness.cli_exit import finish
+from harness.cli_gate import gate_app
 from harness.cli_groups import baseline_app, engines_app, model_app, workload_app
+from harness.cli_import import import_results
+from harness.cli_serve import serve
 from harness.cli_simulate import simulate
 from harness.core.engine_flags import EngineFlags
 from harness.core.errors import ExitCode
-from harness.core.plan import CalibrateFlags, LoadFlags, RunFlags, ServeFlags
+from harness.core.plan import CalibrateFlags, LoadFlags, RunFlags
 from harness.core.version import tool_version
 
 app = typer.Typer(
@@ -34,8 +39,14 @@ app.add_typer(engines_app, name="engines")
 app.add_typer(model_app, name="model")
 app.add_typer(baseline_app, name="baseline")
 app.add_typer(workload_app, name="workload")
+app.add_typer(gate_app, name="gate")
 app.command()(ablate)
+app.command()(capacity)
+app.command()(sweep)
+app.command()(duel)
+app.command("import")(import_results)
 app.command()(simulate)
+app.command()(serve)
 
 
 @app.command()
@@ -87,6 +98,7 @@ def run(
     save_text: Annotated[
         bool, typer.Option("--save-text", help="Keep the answers' text, in texts.jsonl.")
     ] = False,
+    slo: options.Slos = None,
     baselines: options.Baselines = options.BASELINES,
 ) -> None:
     """Launch engines, measure each on a workload, and compare them with a named baseline."""
@@ -141,103 +153,9 @@ def run(
             deadline_s=deadline_s,
             workers=workers,
             saves_text=save_text,
+            slos=tuple(slo or ()),
         )
         return command.run(flags, baselines, tuple(sys.argv[1:]), tool_version())
-
-    finish(body)
-
-
-@app.command()
-def serve(
-    engine: Annotated[
-        str, typer.Option(help="inhouse, huggingface-static or openvino.")
-    ] = "inhouse",
-    model: options.Model = options.DEFAULT_MODEL,
-    policy: Annotated[
-        str | None, typer.Option(help="Of inhouse: static, dynamic, or continuous (default).")
-    ] = None,
-    slots: options.Slots = 8,
-    dtype: options.Dtype = "bfloat16",
-    threads: options.Threads = None,
-    pad_prompts: options.PadPrompts = True,
-    batch_window_ms: options.WindowMs = None,
-    context_tokens: options.ContextTokens = None,
-    batched_tokens: options.BatchedTokens = None,
-    kv_tokens: options.KvTokens = None,
-    chunked_prefill: options.ChunkedPrefill = None,
-    prefix_cache: options.PrefixCache = False,
-    kv: Annotated[
-        str, typer.Option(help="KV blocks: paged, as an answer grows, or reserved, all at once.")
-    ] = "paged",
-    capacity: Annotated[
-        str,
-        typer.Option(
-            help="A request starts when it is sure to end: guaranteed_no_evict, or when its prompt "
-            "fits: max_utilization, where the youngest may have to begin again."
-        ),
-    ] = "guaranteed_no_evict",
-    step_order: Annotated[
-        str, typer.Option(help="What a step does first: decode_first or prefill_first.")
-    ] = "decode_first",
-    block_tokens: Annotated[int, typer.Option(help="Tokens of a KV block.")] = 16,
-    queue_limit: Annotated[
-        int | None, typer.Option(help="Most requests that wait for a slot; more are answered 429.")
-    ] = None,
-    queue_tokens: Annotated[
-        int | None, typer.Option(help="Most prompt tokens that wait for a slot; more get a 429.")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; cuda when present.")] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on.")] = 8000,
-    step_log: Annotated[Path | None, typer.Option(help="Append a line per step here.")] = None,
-    until_stdin_closes: Annotated[
-        bool,
-        typer.Option(
-            "--until-stdin-closes",
-            help="End at once, answers in flight or not, when standard input closes.",
-        ),
-    ] = False,
-    drain_s: Annotated[
-        float,
-        typer.Option(
-            help="On SIGTERM or SIGINT, go on with the answers in flight for so long at most; a "
-            "second signal ends at once."
-        ),
-    ] = 30.0,
-) -> None:
-    """Serve a model with the in-house engine, or a library, as an OpenAI-compatible server."""
-
-    def body() -> ExitCode:
-        from harness.commands import serve as command
-
-        flags = ServeFlags(
-            engine=engine,
-            model=model,
-            policy=policy,
-            slots=slots,
-            dtype=dtype,
-            threads=threads,
-            pad_prompts=pad_prompts,
-            batch_window_ms=batch_window_ms,
-            context_tokens=context_tokens,
-            batched_tokens=batched_tokens,
-            kv_tokens=kv_tokens,
-            chunked_prefill=chunked_prefill,
-            prefix_cache=prefix_cache,
-            device=device,
-            host=host,
-            port=port,
-            step_log=step_log,
-            until_stdin_closes=until_stdin_closes,
-            kv=kv,
-            capacity=capacity,
-            step_order=step_order,
-            block_tokens=block_tokens,
-            queue_limit=queue_limit,
-            queue_tokens=queue_tokens,
-            drain_s=drain_s,
-        )
-        return command.serve(flags, tool_version())
 
     finish(body)
 
@@ -278,16 +196,31 @@ def doctor(
 
 @app.command()
 def compare(
-    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run_folders: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Run folders: repeats of one setting.")
+    ],
     baseline: Annotated[str, typer.Option(help="A saved baseline's name, or a run folder.")],
+    allow: options.Allow = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
+    slo: options.Slos = None,
     baselines: options.Baselines = options.BASELINES,
 ) -> None:
-    """Compare a run with a named baseline; refused when the two are not alike."""
+    """Compare runs with a named baseline; refused when the two are not alike."""
 
     def body() -> ExitCode:
         from harness.commands import compare as command
 
-        return command.compare_run(run_folder, baseline, baselines)
+        flags = command.CompareFlags(
+            tuple(run_folders),
+            baseline,
+            baselines,
+            tuple(allow or ()),
+            as_json,
+            as_markdown,
+            tuple(slo or ()),
+        )
+        return command.compare_runs(flags)
 
     finish(body)
 
@@ -295,13 +228,14 @@ def compare(
 @app.command()
 def show(
     run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    slo: options.Slos = None,
 ) -> None:
     """Print what a run measured: validity first, then every metric."""
 
     def body() -> ExitCode:
         from harness.commands import show as command
 
-        return command.show(run_folder)
+        return command.show(run_folder, tuple(slo or ()))
 
     finish(body)
 
@@ -330,6 +264,8 @@ def report(
     out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path(
         "report.html"
     ),
+    allow: options.Allow = None,
+    slo: options.Slos = None,
     baselines: options.Baselines = options.BASELINES,
 ) -> None:
     """Write a self-contained HTML report of one or more runs."""
@@ -337,7 +273,9 @@ def report(
     def body() -> ExitCode:
         from harness.commands import report as command
 
-        return command.report(tuple(run_folders), baseline, out, baselines)
+        return command.report(
+            tuple(run_folders), baseline, out, baselines, tuple(allow or ()), tuple(slo or ())
+        )
 
     finish(body)
 

@@ -142,28 +142,83 @@ def model_list() -> None:
 @baseline_app.command("save")
 def baseline_save(
     name: Annotated[str, typer.Argument(help="Letters, digits, '.', '_' and '-'.")],
-    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run_folders: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Run folders: repeats of one setting.")
+    ],
+    why: options.Why = "",
     replace: Annotated[bool, typer.Option("--replace", help="Replace one of that name.")] = False,
     baselines: options.Baselines = options.BASELINES,
 ) -> None:
-    """Keep a run, with its raw records, under a name to compare against."""
+    """Keep runs, with their raw records, under a name to compare against."""
 
     def body() -> ExitCode:
         from harness.commands import baseline as command
 
-        return command.save(name, run_folder, baselines, replace=replace)
+        return command.save(name, tuple(run_folders), baselines, why, replaces=replace)
 
     finish(body)
 
 
 @baseline_app.command("list")
-def baseline_list(baselines: options.Baselines = options.BASELINES) -> None:
-    """List the saved baselines."""
+def baseline_list(
+    published: Annotated[
+        bool, typer.Option("--published", help="What others claim instead, with source.")
+    ] = False,
+    baselines: options.Baselines = options.BASELINES,
+) -> None:
+    """List the saved baselines, or what others have published."""
 
     def body() -> ExitCode:
         from harness.commands import baseline as command
 
-        return command.list_saved(baselines)
+        return command.list_published() if published else command.list_saved(baselines)
+
+    finish(body)
+
+
+@baseline_app.command("show")
+def baseline_show(
+    name: Annotated[str, typer.Argument(help="A saved baseline, or a published claim.")],
+    baselines: options.Baselines = options.BASELINES,
+) -> None:
+    """Show one: who saved it, when and why, and its numbers; or what a publication claims."""
+
+    def body() -> ExitCode:
+        from harness.commands import baseline as command
+
+        return command.show(name, baselines)
+
+    finish(body)
+
+
+@baseline_app.command("rename")
+def baseline_rename(
+    old: Annotated[str, typer.Argument(metavar="OLD", help="A saved baseline.")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Its new name.")],
+    baselines: options.Baselines = options.BASELINES,
+) -> None:
+    """Give a saved baseline another name."""
+
+    def body() -> ExitCode:
+        from harness.commands import baseline as command
+
+        return command.rename(old, new, baselines)
+
+    finish(body)
+
+
+@baseline_app.command("retire")
+def baseline_retire(
+    name: Annotated[str, typer.Argument(help="A saved baseline.")],
+    why: options.Why = "",
+    baselines: options.Baselines = options.BASELINES,
+) -> None:
+    """Keep a baseline, but let nothing be compared with it unless --allow retired says so."""
+
+    def body() -> ExitCode:
+        from harness.commands import baseline as command
+
+        return command.retire(name, baselines, why)
 
     finish(body)
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-BASELINES = Path(".batchmark/baselines")
+BASELINES = Path("baselines")
 DEFAULT_MODEL = "smollm2-135m"
 
 Model = Annotated[
@@ -77,7 +77,27 @@ Out = Annotated[Path | None, typer.Option(help="A new folder; runs/<time> by def
 DeadlineS = Annotated[
     float | None, typer.Option(help="End each run, and each warm-up, after this long.")
 ]
-Baselines = Annotated[Path, typer.Option("--baselines", help="Where named baselines are kept.")]
+Baselines = Annotated[
+    Path, typer.Option("--baselines", help="Where named baselines are kept; meant for git.")
+]
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow",
+        metavar="KEY",
+        help="What may differ all the same, such as cores; every output says so in its first line. "
+        "May be repeated.",
+    ),
+]
+Why = Annotated[str, typer.Option(help="The reason, kept with the baseline.")]
+Slos = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--slo",
+        help="A limit that a good request keeps to, such as ttft=500ms, tpot=50ms or e2e=10s; may "
+        "be repeated. Goodput counts those that keep to all.",
+    ),
+]
 
 # What is sent. A workload is named, or locked in a file with --schedule.
 WorkloadName = Annotated[str, typer.Argument(help="A workload's name, or a TOML file.")]

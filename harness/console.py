@@ -25,7 +25,8 @@ from harness.core.manifest import Counts, RunManifest
 from harness.core.plan import RunPlan
 from harness.gate import ablation_table, formatting, tables
 from harness.gate.ablation import Ablation
-from harness.gate.baseline import Baseline
+from harness.gate.agreement_table import agreement_table
+from harness.gate.allowance import allowed_line
 from harness.gate.cells import Align, Cell, Column, Table, Tone
 from harness.gate.comparison import ComparisonTable, context_of, phrase
 from harness.gate.comparison_table import comparison_table, headlines
@@ -58,9 +59,9 @@ _STYLES = {
 }
 
 
-def print_line(text: str, console: Console | None = None) -> None:
+def print_line(text: str, console: Console | None = None, *, tone: Tone = Tone.PLAIN) -> None:
     """Print `text` as it is, never broken into shorter lines."""
-    _out(console).print(Text(text), soft_wrap=True)
+    _out(console).print(Text(text, style=_STYLES[tone]), soft_wrap=True)
 
 
 def print_error(message: str, console: Console | None = None) -> None:
@@ -179,17 +180,26 @@ def print_steps(
 
 
 def print_comparison(table: ComparisonTable, console: Console | None = None) -> None:
-    """Print what a candidate is to its baseline: every metric, then the first ratio in words.
+    """Print what a candidate is to its baseline: metrics, answers, then the first ratio in words.
 
     Its cautions are not printed: a caller with several tables prints each caution once.
     """
     out = _out(console)
+    print_allowed([table], out)
     drawn = comparison_table(table)
     print_line(f"{drawn.title} ({table.context})", out)
     if table.factors:
         print_line(f"what differs on purpose: {', '.join(table.factors)}", out)
     draw(replace(drawn, title=""), out)
+    draw(agreement_table([table]), out)
     print_headlines([table], out)
+
+
+def print_allowed(comparisons: Sequence[ComparisonTable], console: Console | None = None) -> None:
+    """Print what was allowed to differ, where something was; it comes before all else."""
+    said = allowed_line(tuple(dict.fromkeys(w for table in comparisons for w in table.allowed)))
+    if said:
+        _out(console).print(Text(said, style="bold red"), soft_wrap=True)
 
 
 def print_ablation(ablation: Ablation, console: Console | None = None) -> None:
@@ -218,16 +228,6 @@ def print_cautions(cautions: Sequence[Caution], console: Console | None = None) 
 def print_runs(manifests: Sequence[RunManifest], console: Console | None = None) -> None:
     """Print a list of runs."""
     draw(tables.runs_table(manifests), console)
-
-
-def print_baselines(
-    baselines: Sequence[tuple[Baseline, RunManifest]], console: Console | None = None
-) -> None:
-    """Print a list of named baselines, each with the run behind it."""
-    if not baselines:
-        print_line("no baselines yet; save one with `batchmark baseline save NAME RUN`", console)
-        return
-    draw(tables.baseline_table(baselines), console)
 
 
 def print_simulation(
@@ -334,12 +334,13 @@ class RunProgress:
 
 
 def _said_of_work(manifest: RunManifest) -> str:
-    """The context of a run, and how many distinct prompts it sent."""
-    work = manifest.workload
-    if work.distinct_prompts is None:
-        return context_of(manifest)
-    prompts = f"{work.distinct_prompts:,} distinct prompts in {work.requests:,} requests"
-    return f"{context_of(manifest)}; {prompts}"
+    """The context of a run, how many distinct prompts it sent, and what its goodput keeps to."""
+    work, said = manifest.workload, [context_of(manifest)]
+    if work.distinct_prompts is not None:
+        said.append(f"{work.distinct_prompts:,} distinct prompts in {work.requests:,} requests")
+    if manifest.slos:
+        said.append(f"goodput by {', '.join(map(str, manifest.slos))}")
+    return "; ".join(said)
 
 
 def _time_left(tokens: int, rate: float) -> str:

@@ -74,6 +74,7 @@ def _workload_facts(manifest: RunManifest) -> dict[str, str]:
         "workload digest": workload.digest,
         "workload shape digest": workload.shape_digest,
         "warm-up": f"{manifest.warmup_requests} requests, not counted",
+        "limits of goodput": ", ".join(map(str, manifest.slos)),
     }
 
 

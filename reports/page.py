@@ -20,11 +20,14 @@ from harness.analyzer.summary import StepTotals, Summary, Validity
 from harness.core.cautions import Caution
 from harness.core.rundir import RunFolder
 from harness.gate import formatting, tables
+from harness.gate.agreement_table import agreement_table
+from harness.gate.allowance import allowed_line
 from harness.gate.comparison import ComparisonTable, phrase
 from harness.gate.comparison_table import certainty, comparison_table, headlines
 from harness.gate.step_table import step_table
 from reports import figures
 from reports.method import method_tables
+from reports.published import claim_table, fitting
 from reports.server_timeline import server_timeline, sides_of
 from reports.slots import Slots, slots_over_time
 
@@ -86,6 +89,7 @@ def render_report(
         title=_listed(manifest.workload.title for manifest in manifests),
         model=_listed(manifest.model_title for manifest in manifests),
         machine=_listed(manifest.machine.title for manifest in manifests),
+        allowed=allowed_line(tuple(dict.fromkeys(w for t in comparisons for w in t.allowed))),
         claims=[(table.candidate_name, _claims(table)) for table in comparisons],
         verdicts=Counter(summary.validity for summary in summaries),
         is_invalid=any(summary.validity is Validity.INVALID for summary in summaries),
@@ -96,6 +100,8 @@ def render_report(
             for label, run in zip(labels, runs, strict=True)
         ),
         comparisons=[(table, comparison_table(table)) for table in comparisons],
+        published=claim_table(fitting(comparisons, manifests)),
+        agreement=agreement_table(comparisons),
         figures=_figures(runs),
         steps=step_table(summaries, simulated or {}),
         metrics=tables.metric_table(summaries),

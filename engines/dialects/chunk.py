@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     """What one payload of a stream proves; by default nothing.
 
     `text` was generated; `is_aside` when none of it belongs to the answer itself, but to reasoning
-    or to a tool call. `ids` is how many token ids came with it, None when the engine sent no list.
+    or to a tool call. `ids` are the token ids that came with it, None when the engine sent no list.
     `finish_reason` is `length` or `stop`, or the engine's own word where it is neither.
 
     `usage_tokens` is how many tokens the engine counts in the answer, up to here or in all;
@@ -22,7 +23,7 @@ class Chunk(msgspec.Struct, frozen=True, gc=False):
     """
 
     text: str = ""
-    ids: int | None = None
+    ids: Sequence[int] | None = None
     is_aside: bool = False
     finish_reason: str | None = None
     prompt_tokens: int | None = None

@@ -49,6 +49,7 @@ def read_answer(capture: Capture, stream: Stream, key: ApiKey | None) -> Answer:
         first_answer_ns=stream.first_answer_ns,
         usage_tokens=stream.usage_tokens,
         cached_tokens=stream.cached_tokens,
+        token_ids=tuple(stream.ids) if stream.has_all_ids else None,
     )
 
 

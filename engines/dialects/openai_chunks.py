@@ -49,8 +49,7 @@ def read_chunk(payload: bytes) -> Chunk:
     if choice.delta is not None:
         return read_unusual_chunk(payload)
     text, reason, is_total = choice.text or "", choice.finish_reason, not chunk.choices
-    ids = None if choice.token_ids is None else len(choice.token_ids)
-    usage = chunk.usage
+    ids, usage = choice.token_ids, chunk.usage
     if usage is None:
         return Chunk(text=text, ids=ids, finish_reason=reason, is_total=is_total)
     details = usage.prompt_tokens_details
@@ -70,13 +69,13 @@ def read_unusual_chunk(payload: bytes) -> Chunk:
     data = json_object(payload)
     choices = _objects(data.get("choices"))
     usage = _object(data.get("usage"))
-    id_lists = [c["token_ids"] for c in choices if isinstance(c.get("token_ids"), list)]
+    id_lists = [ids for c in choices if (ids := _ids(c.get("token_ids"))) is not None]
     reasons = [c["finish_reason"] for c in choices if isinstance(c.get("finish_reason"), str)]
     texts = [_texts(choice) for choice in choices]
     text = "".join(map("".join, texts))
     return Chunk(
         text=text,
-        ids=sum(map(len, id_lists)) if id_lists else None,
+        ids=[token_id for ids in id_lists for token_id in ids] if id_lists else None,
         is_aside=bool(text) and not any(answer for _, answer, _ in texts),
         finish_reason=reasons[0] if reasons else None,
         prompt_tokens=_count(usage.get("prompt_tokens")),
@@ -108,6 +107,11 @@ def _object(value: object) -> dict[str, Any]:
 
 def _objects(value: object) -> list[dict[str, Any]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _ids(value: object) -> list[int] | None:
+    is_list = isinstance(value, list) and all(_count(item) is not None for item in value)
+    return value if is_list else None  # type: ignore[return-value]  # all are counted as int
 
 
 def _count(value: object) -> int | None:

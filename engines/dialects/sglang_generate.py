@@ -96,19 +96,19 @@ class _Growing:
             fault=None if reason is None else _abort(reason),
         )
 
-    def _news(self, event: _Event, meta: _Meta) -> tuple[str, int | None]:
-        """The text and the number of ids that `event` adds; ids None when it has no list.
+    def _news(self, event: _Event, meta: _Meta) -> tuple[str, list[int] | None]:
+        """The text and the ids that `event` adds; ids None when it has no list.
 
         An event of the newest piece is known by its ids: with those before they are not more than
         the engine counts in all.
         """
         text, known, characters = event.text or "", self._ids, self._characters
-        ids = None if event.output_ids is None else len(event.output_ids)
-        if ids is not None and known + ids <= (meta.completion_tokens or 0):
-            self._ids, self._characters = known + ids, characters + len(text)
+        ids = event.output_ids
+        if ids is not None and known + len(ids) <= (meta.completion_tokens or 0):
+            self._ids, self._characters = known + len(ids), characters + len(text)
             return text, ids
-        self._ids, self._characters = max(known, ids or 0), max(characters, len(text))
-        return text[characters:], None if ids is None else self._ids - known
+        self._ids, self._characters = max(known, len(ids or ())), max(characters, len(text))
+        return text[characters:], None if ids is None else ids[known:]
 
 
 def _abort(reason: _FinishReason) -> RequestError | None:

@@ -34,7 +34,7 @@ class Stream:
     cached_tokens: int | None = None
     usage_tokens: int | None = None
     running_tokens: int | None = None
-    id_tokens: int = 0
+    ids: list[int] = field(default_factory=list)
     events_without_ids: int = 0
     first_event_ns: int | None = None
     first_answer_ns: int | None = None
@@ -48,10 +48,15 @@ class Stream:
                 if self.is_done or self.fault:
                     return
 
+    @property
+    def has_all_ids(self) -> bool:
+        """Whether `ids` are those of the whole answer, which has some."""
+        return bool(self.events) and not self.events_without_ids
+
     def count(self) -> tuple[int | None, TokenSource | None]:
         """How many tokens the answer has, by the best source that covers all of it."""
-        if self.events and not self.events_without_ids:
-            return self.id_tokens, TokenSource.ENGINE_IDS
+        if self.has_all_ids:
+            return len(self.ids), TokenSource.ENGINE_IDS
         if self.running_tokens is not None:
             return self.running_tokens, TokenSource.RUNNING_USAGE
         if self.usage_tokens is not None:
@@ -68,13 +73,13 @@ class Stream:
             self.first_event_ns = received_ns
         ids, text = chunk.ids, chunk.text
         growth = None if chunk.usage_tokens is None else self._usage_growth(chunk)
-        tokens = growth if ids is None else ids
+        tokens = growth if ids is None else len(ids)
         if text or tokens:
             self.events.append(_new_tuple(TokenEvent, (received_ns, tokens, text)))
             if ids is None:
                 self.events_without_ids += 1
             else:
-                self.id_tokens += ids
+                self.ids += ids
             if self.first_answer_ns is None and text and not chunk.is_aside:
                 self.first_answer_ns = received_ns
         if (

@@ -26,6 +26,7 @@ _FINISH_REASONS = {"eos_token": "stop", "stop_sequence": "stop"}
 
 class _Token(msgspec.Struct):
     text: str
+    id: int | None = None
     special: bool = False
 
 
@@ -80,11 +81,12 @@ def read_chunk(payload: bytes) -> Chunk:
     if token is None:
         return odd_chunk(payload)
     text = "" if token.special else token.text  # as in `generated_text`
+    ids = None if token.id is None else (token.id,)
     if details is None:
-        return Chunk(text=text, ids=1, is_last=event.generated_text is not None)
+        return Chunk(text=text, ids=ids, is_last=event.generated_text is not None)
     return Chunk(
         text=text,
-        ids=1,
+        ids=ids,
         finish_reason=_FINISH_REASONS.get(details.finish_reason, details.finish_reason),
         prompt_tokens=details.input_length,
         usage_tokens=details.generated_tokens,

@@ -15,6 +15,7 @@ from typing import Any, get_type_hints, overload
 import numpy as np
 import numpy.typing as npt
 
+from harness.analyzer.strings import Strings, StringsBuilder, gather
 from harness.core.record import Outcome, RequestError, RequestRecord
 from harness.core.units import NS_PER_S
 
@@ -28,20 +29,22 @@ MISSING = int(np.iinfo(np.int64).min)
 _HINTS = get_type_hints(RequestRecord)
 _RAGGED = ("events_ns", "events_tokens")
 _NUMBERS = tuple(name for name, hint in _HINTS.items() if hint in (int, int | None))
-_WORDS = tuple(name for name in _HINTS if name not in (*_RAGGED, *_NUMBERS))
+_MARKS = ("ids_marks", "text_marks")
+_WORDS = tuple(name for name in _HINTS if name not in (*_RAGGED, *_NUMBERS, *_MARKS))
 
 
 @dataclass(frozen=True, eq=False)
 class RecordColumns(Sequence[RequestRecord]):
     """Request records in the order of their index, by column.
 
-    `numbers` are the fields of a RequestRecord that are numbers, MISSING where there is none, and
-    `words` the others, a list each. The events of request i are `starts[i]` to `starts[i + 1]` of
-    `events_ns` and `events_tokens`.
+    `numbers` are the fields of a RequestRecord that are numbers, MISSING where there is none,
+    `marks` those that hold marks of the answer, and `words` the others, a list each. The events of
+    request i are `starts[i]` to `starts[i + 1]` of `events_ns` and `events_tokens`.
     """
 
     numbers: Mapping[str, Ints]
     words: Mapping[str, Sequence[Any]]
+    marks: Mapping[str, Strings]
     events_ns: Ints
     events_tokens: Ints
     starts: Ints
@@ -59,6 +62,7 @@ class RecordColumns(Sequence[RequestRecord]):
         i = range(len(self))[at]
         events = slice(int(self.starts[i]), int(self.starts[i + 1]))
         values: dict[str, Any] = {name: column[i] for name, column in self.words.items()}
+        values |= {name: column[i] for name, column in self.marks.items()}
         values |= {name: _or_none(int(column[i])) for name, column in self.numbers.items()}
         return RequestRecord(
             events_ns=tuple(self.events_ns[events].tolist()),
@@ -134,15 +138,21 @@ class ColumnsBuilder:
     def __init__(self) -> None:
         self._numbers = {name: array("q") for name in _NUMBERS}
         self._words: dict[str, list[Any]] = {name: [] for name in _WORDS}
+        self._marks = {name: StringsBuilder() for name in _MARKS}
         self._events_ns = array("q")
         self._events_tokens = array("q")
         self._starts = array("q", [0])
 
     def add(self, record: RequestRecord) -> None:
-        """Append `record`. Raises ValueError when its events are not as many as their tokens."""
+        """Append `record`.
+
+        Raises ValueError, and appends nothing, when its events are not as many as their tokens, or
+        its marks are no ASCII.
+        """
         if len(record.events_ns) != len(record.events_tokens):
             msg = f"{len(record.events_ns)} events, but {len(record.events_tokens)} token counts"
             raise ValueError(msg)
+        marks = [(getattr(record, name) or "").encode("ascii") for name in _MARKS]
         self._events_ns.extend(array("q", record.events_ns))
         self._events_tokens.extend(_tokens(record.events_tokens))
         self._starts.append(len(self._events_ns))
@@ -151,12 +161,15 @@ class ColumnsBuilder:
             numbers.append(MISSING if value is None else value)
         for name, words in self._words.items():
             words.append(getattr(record, name))
+        for builder, characters in zip(self._marks.values(), marks, strict=True):
+            builder.add(characters)
 
     def build(self) -> RecordColumns:
         """What was added, in the order of the index; the builder is not to be used after."""
         columns = RecordColumns(
             numbers={name: _column(numbers) for name, numbers in self._numbers.items()},
             words=self._words,
+            marks={name: builder.build() for name, builder in self._marks.items()},
             events_ns=_column(self._events_ns),
             events_tokens=_column(self._events_tokens),
             starts=_column(self._starts),
@@ -192,14 +205,11 @@ def seconds(instants_ns: Ints) -> Floats:
 
 
 def _rearranged(columns: RecordColumns, order: Ints) -> RecordColumns:
-    counts = columns.event_counts[order]
-    starts = np.concatenate(([0], np.cumsum(counts)))
-    # Where each event comes from: its new place, moved by as much as its request moves.
-    source = np.repeat(columns.starts[:-1][order] - starts[:-1], counts)
-    source += np.arange(len(source))
+    source, starts = gather(columns.starts, order)
     return RecordColumns(
         numbers={name: numbers[order] for name, numbers in columns.numbers.items()},
         words={name: [words[i] for i in order] for name, words in columns.words.items()},
+        marks={name: marks.take(order) for name, marks in columns.marks.items()},
         events_ns=columns.events_ns[source],
         events_tokens=columns.events_tokens[source],
         starts=starts,

@@ -14,11 +14,9 @@ from statistics import fmean, variance
 
 import numpy as np
 import numpy.typing as npt
+from scipy import special
 
 CONFIDENCE = 0.95
-TINY = 1e-300
-FRACTION_TERMS = 500
-BISECTIONS = 200
 LARGEST_LOG = 700.0  # exp of more is no float
 
 
@@ -34,66 +32,17 @@ def percentile(values: npt.ArrayLike, percent: int) -> float:
     return float(np.partition(known, rank - 1)[rank - 1])
 
 
-def floor_n(percent: int) -> int:
+def floor_n(percent: float, tail: float = (1 - CONFIDENCE) / 2) -> int:
     """How many values support `percent`: below it a 95 % interval has no finite upper bound.
 
-    The smallest n with q^n <= 0.025, which is 6 for p50, 36 for p90 and 368 for p99.
+    The smallest n with q^n <= `tail`, which is 6 for p50, 36 for p90 and 368 for p99.
     """
-    return math.ceil(math.log((1 - CONFIDENCE) / 2) / math.log(percent / 100))
-
-
-def regularized_beta(a: float, b: float, x: float) -> float:
-    """I_x(a, b), the regularised incomplete beta function, for 0 <= x <= 1."""
-    if x <= 0 or x >= 1:
-        return float(x >= 1)
-    front = math.exp(
-        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
-    )
-    # The fraction converges fast on this side of the mean only.
-    if x < (a + 1) / (a + b + 2):
-        return front * _beta_fraction(a, b, x) / a
-    return 1 - front * _beta_fraction(b, a, 1 - x) / b
-
-
-def _beta_fraction(a: float, b: float, x: float) -> float:
-    """The continued fraction of I_x(a, b), by Lentz's method (Abramowitz & Stegun 26.5.8)."""
-    c, d = 1.0, 1 / _away_from_zero(1 - (a + b) * x / (a + 1))
-    value = d
-    for m in range(1, FRACTION_TERMS):
-        even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-        odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
-        for term in (even, odd):
-            d = 1 / _away_from_zero(1 + term * d)
-            c = _away_from_zero(1 + term / c)
-            value *= c * d
-        if abs(c * d - 1) < 1e-15:
-            break
-    return value
-
-
-def _away_from_zero(value: float) -> float:
-    return value if abs(value) > TINY else TINY
-
-
-def t_cdf(t: float, freedom: float) -> float:
-    """P(T <= t) of Student's t with `freedom` degrees of freedom, which need not be whole."""
-    tail = regularized_beta(freedom / 2, 0.5, freedom / (freedom + t * t)) / 2
-    return 1 - tail if t > 0 else tail
+    return math.ceil(math.log(tail) / math.log(percent / 100))
 
 
 def t_quantile(probability: float, freedom: float) -> float:
-    """The t with P(T <= t) = `probability`, which lies between 0 and 1. By bisection."""
-    if probability < 0.5:
-        return -t_quantile(1 - probability, freedom)
-    low, high = 0.0, 1.0
-    while t_cdf(high, freedom) < probability:
-        high *= 2
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (middle, high) if t_cdf(middle, freedom) < probability else (low, middle)
-    return high
+    """The t with P(T <= t) = `probability`, of Student's t; `freedom` need not be whole."""
+    return float(special.stdtrit(freedom, probability))
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ REQUEST_COLUMNS = (
     "ttft_from_sent_s",
     "e2e_s",
     "tpot_s",
+    "normalized_latency_s",
     "time_to_first_event_s",
     "time_to_first_answer_s",
     "tpot_after_first_event_s",
@@ -172,6 +173,7 @@ def _request_table(records: RecordColumns, *, is_open_loop: bool) -> pd.DataFram
         "ttft_from_sent_s": _latency(records, _since(first_ns, sent_ns)),
         "e2e_s": _latency(records, _since(last_ns, zero_ns)),
         "tpot_s": _tpot(records, _since(last_ns, first_ns)),
+        "normalized_latency_s": _normalized(records, _since(last_ns, zero_ns)),
         "time_to_first_event_s": _latency(records, _since(numbers["first_event_ns"], zero_ns)),
         "time_to_first_answer_s": _latency(records, _since(numbers["first_answer_ns"], zero_ns)),
         "tpot_after_first_event_s": _tpot_after_first_event(records, _since(last_ns, first_ns)),
@@ -190,6 +192,12 @@ def _tpot(records: RecordColumns, first_to_last_s: Floats) -> Floats:
     # One event that holds the whole answer says nothing about the time between its tokens.
     has_two = (tokens >= 2) & (records.event_counts >= 2)
     return _per_token(records, first_to_last_s, np.where(has_two, tokens - 1, 0))
+
+
+def _normalized(records: RecordColumns, e2e_s: Floats) -> Floats:
+    """The whole latency over the tokens it brought."""
+    tokens = np.maximum(output_tokens(records), 0)  # MISSING is far below 0
+    return _latency(records, np.where(tokens > 0, e2e_s / np.maximum(tokens, 1), np.nan))
 
 
 def _tpot_after_first_event(records: RecordColumns, first_to_last_s: Floats) -> Floats:

@@ -111,60 +111,12 @@ def makespan_s(frame: RunFrame) -> float | Unmeasured:
     return seconds if seconds > 0 else Unmeasured("all tokens came at the instant of sending")
 
 
-def output_tok_s(frame: RunFrame) -> float | Unmeasured:
-    """Output tokens a second: over the makespan, or over the window of arrivals."""
-    if not frame.manifest.workload.load.is_timed:
-        return _per_makespan(frame, token_sum(frame, "output_tokens"))
-    window = _arrival_window(frame)
-    if isinstance(window, Unmeasured):
-        return window
-    events = frame.events
-    is_counted = (events["outcome"] != Outcome.FAILED.value) & window.holds(events["received_s"])
-    tokens = events["tokens"][is_counted]
-    if tokens.isna().any():
-        return Unmeasured("the engine does not say how many tokens it sent")
-    return float(tokens.sum()) / window.length_s
-
-
-def request_s(frame: RunFrame) -> float | Unmeasured:
-    """Requests that ended well a second: over the makespan, or over the window of arrivals."""
-    ended_s = frame.requests[frame.requests["outcome"] == Outcome.OK.value]["last_token_s"]
-    if not frame.manifest.workload.load.is_timed:
-        return _per_makespan(frame, float(ended_s.notna().sum()))
-    window = _arrival_window(frame)
-    if isinstance(window, Unmeasured):
-        return window
-    return float(window.holds(ended_s).sum()) / window.length_s
-
-
-def _per_makespan(frame: RunFrame, amount: float | Unmeasured) -> float | Unmeasured:
-    seconds = makespan_s(frame)
-    if isinstance(seconds, Unmeasured) or isinstance(amount, Unmeasured):
-        return seconds if isinstance(seconds, Unmeasured) else amount
-    return amount / seconds
-
-
-@dataclass(frozen=True, slots=True)
-class _Window:
-    """The part of a run, end not included, over which rates are taken."""
-
-    start_s: float
-    end_s: float
-
-    @property
-    def length_s(self) -> float:
-        return self.end_s - self.start_s
-
-    def holds(self, instants_s: pd.Series[float]) -> pd.Series[bool]:
-        return (instants_s >= self.start_s) & (instants_s < self.end_s)
-
-
-def _arrival_window(frame: RunFrame) -> _Window | Unmeasured:
-    """From the first due instant to the last: after it the load falls, and the rate with it."""
-    due_s = frame.requests["due_s"]
-    if len(due_s) < 2 or due_s.min() == due_s.max():
-        return Unmeasured(f"{len(due_s)} request(s) span no window of arrivals (2 needed)")
-    return _Window(float(due_s.min()), float(due_s.max()))
+def user_tok_s(frame: RunFrame) -> float | Unmeasured:
+    """The inverse of the median time per output token."""
+    middle_s = request_percentile(frame, "tpot_s", 50)
+    if isinstance(middle_s, Unmeasured):
+        return middle_s
+    return 1 / middle_s if middle_s > 0 else Unmeasured("all tokens of an answer came at once")
 
 
 def failure_rate(frame: RunFrame) -> float | Unmeasured:

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from harness.analyzer.frame import RunFrame
 from harness.analyzer.measures import Unmeasured
+from harness.analyzer.within import Bounded
 
 
 class Better(StrEnum):
@@ -24,7 +25,8 @@ class Metric:
 
     `refines` names the metric that this one adds something to: tables leave it out where it is not
     known, or says the same. `is_of_steps`: it comes from the engine's step log, and is shown with
-    the other figures of it.
+    the other figures of it. `is_optional`: tables leave it out where no run has it. `bounded`: how
+    well one run bounds its value, for those whose values are many requests of it.
     """
 
     name: str
@@ -35,3 +37,5 @@ class Metric:
     function: Callable[[RunFrame], float | Unmeasured]
     refines: str | None = None
     is_of_steps: bool = False
+    is_optional: bool = False
+    bounded: Callable[[RunFrame], Bounded] | None = None

@@ -10,12 +10,10 @@ one that was cancelled, or had not ended, has no latency.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
-from harness.analyzer import measures, server_samples, utilisation
-from harness.analyzer.measures import Unmeasured
+from harness.analyzer import measures, rates, server_samples, utilisation
+from harness.analyzer.latency_metrics import latencies, percentiles, refinements
 from harness.analyzer.metric import Better, Metric
 from harness.analyzer.step_metrics import STEP_METRICS
 from harness.core.errors import UsageError
@@ -31,62 +29,11 @@ def find_metric(name: str) -> Metric:
     raise UsageError(msg)
 
 
-def _percentiles(
-    name: str, title: str, definition: str, function: Callable[..., float | Unmeasured]
-) -> tuple[Metric, ...]:
-    return tuple(
-        Metric(
-            f"{name}_p{percent}",
-            f"{title} p{percent}",
-            "s",
-            Better.LOWER,
-            f"Percentile {percent} of {definition}.",
-            partial(function, percent=percent),
-        )
-        for percent in (50, 90, 99)
-    )
-
-
-def _refinements(
-    name: str, title: str, definition: str, refines: str, unknown: str
-) -> tuple[Metric, ...]:
-    """The latencies of a column that not every engine fills; `unknown` is why when it has none."""
-    return tuple(
-        replace(
-            metric,
-            function=partial(measures.where_known, metric.function, column=name, unknown=unknown),
-            refines=metric.name.replace(name, refines),
-        )
-        for metric in _latencies(name, title, definition)
-    )
-
-
-def _latencies(name: str, title: str, definition: str) -> tuple[Metric, ...]:
-    """Percentiles over all requests, and the mean and maximum of those that ended well.
-
-    The last two have no floor, so that a small run shows something.
-    """
-    well = f"{definition}, of the requests that ended well"
-    return (
-        *_percentiles(name, title, definition, partial(measures.request_percentile, column=name)),
-        Metric(
-            f"{name}_mean",
-            f"mean {title}",
-            "s",
-            Better.LOWER,
-            f"Mean of {well}.",
-            partial(measures.request_mean, column=name),
-        ),
-        Metric(
-            f"{name}_max",
-            f"longest {title}",
-            "s",
-            Better.LOWER,
-            f"Maximum of {well}.",
-            partial(measures.request_max, column=name),
-        ),
-    )
-
+_OVER = (
+    "a second of the steady part: of the makespan where all are due at once; with arrivals over "
+    "time from the first due instant to the last; in a closed loop from the first end to the last "
+    "send, or of the makespan where it has fewer than twice as many requests as are in flight"
+)
 
 METRICS: tuple[Metric, ...] = (
     Metric(
@@ -94,18 +41,16 @@ METRICS: tuple[Metric, ...] = (
         "output tok/s",
         "tok/s",
         Better.HIGHER,
-        "Output tokens of requests that did not fail, over the makespan; with arrivals over time "
-        "those received from the first due instant until the last, over the time between them.",
-        measures.output_tok_s,
+        f"Output tokens of requests that did not fail, {_OVER}.",
+        rates.output_tok_s,
     ),
     Metric(
         "request_s",
         "requests/s",
         "req/s",
         Better.HIGHER,
-        "Requests that ended well with a token, over the makespan; with arrivals over time those "
-        "that ended from the first due instant until the last, over the time between them.",
-        measures.request_s,
+        f"Requests that ended well with a token, {_OVER}.",
+        rates.request_s,
     ),
     Metric(
         "makespan_s",
@@ -115,29 +60,65 @@ METRICS: tuple[Metric, ...] = (
         "Time from the first request due, or sent in a closed loop, to the last token of any.",
         measures.makespan_s,
     ),
-    *_latencies("ttft_s", "TTFT", "the time to a request's first token"),
-    *_latencies(
+    *latencies("ttft_s", "TTFT", "the time to a request's first token"),
+    *latencies(
         "tpot_s",
         "TPOT",
         "a request's time from first to last token over its output tokens less one, each request "
         "weighing the same",
     ),
-    *_latencies("e2e_s", "end-to-end latency", "the time to a request's last token"),
-    *_refinements(
+    *latencies("e2e_s", "end-to-end latency", "the time to a request's last token"),
+    *(
+        metric
+        for metric in latencies(
+            "normalized_latency_s",
+            "normalized latency",
+            "a request's end-to-end latency over its output tokens, each request weighing the same",
+        )
+        if metric.name.endswith(("p50", "mean"))
+    ),
+    Metric(
+        "user_tok_s",
+        "tok/s per user",
+        "tok/s",
+        Better.HIGHER,
+        "Output tokens a second that the median request receives: 1 over TPOT p50.",
+        measures.user_tok_s,
+    ),
+    Metric(
+        "goodput_frac",
+        "goodput",
+        "share",
+        Better.HIGHER,
+        "Requests that ended well within every limit of --slo, over all requests sent.",
+        rates.goodput_frac,
+        is_optional=True,
+        bounded=rates.bounded_goodput,
+    ),
+    Metric(
+        "goodput_req_s",
+        "goodput requests/s",
+        "req/s",
+        Better.HIGHER,
+        f"Requests that ended well within every limit of --slo, {_OVER}.",
+        rates.goodput_req_s,
+        is_optional=True,
+    ),
+    *refinements(
         "time_to_first_event_s",
         "time to first event",
         "the time to a request's first event of any kind, which may only name a role",
         refines="ttft_s",
         unknown="no record says when its first event came",
     ),
-    *_refinements(
+    *refinements(
         "time_to_first_answer_s",
         "time to first answer token",
         "the time to a request's first token of the answer itself, reasoning left out",
         refines="ttft_s",
         unknown="no event says whether it is of the answer or of reasoning",
     ),
-    *_refinements(
+    *refinements(
         "tpot_after_first_event_s",
         "TPOT after the first event",
         "a request's time from first to last token over the tokens that came after its first "
@@ -145,7 +126,7 @@ METRICS: tuple[Metric, ...] = (
         refines="tpot_s",
         unknown="no request has tokens counted by event after its first",
     ),
-    *_percentiles(
+    *percentiles(
         "inter_chunk_s",
         "inter-chunk gap",
         "the gaps between token events of one request, pooled over the requests that ended well, "
@@ -175,6 +156,7 @@ METRICS: tuple[Metric, ...] = (
         Better.LOWER,
         "Requests that failed, over requests sent.",
         measures.failure_rate,
+        bounded=rates.bounded_failures,
     ),
     Metric(
         "output_tokens",

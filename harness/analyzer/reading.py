@@ -11,6 +11,8 @@ import msgspec
 
 from harness.analyzer.columns import MISSING, ColumnsBuilder
 from harness.core.engine import EngineSample
+from harness.core.errors import RunFolderError
+from harness.core.imported import IMPORTED, Imported
 from harness.core.jsonable import from_json
 from harness.core.record import RequestRecord, StepRecord
 from harness.core.rundir import (
@@ -39,7 +41,26 @@ def read_run(path: Path) -> RunFolder:
     step_cautions = read_lines(path / STEPS, lambda line: steps.append(as_step(line)))
     sample_cautions = read_lines(path / ENGINE_SAMPLES, lambda line: samples.append(_sample(line)))
     cautions = (*request_cautions, *step_cautions, *sample_cautions)
-    return RunFolder(path, manifest, requests.build(), tuple(steps), cautions, tuple(samples))
+    return RunFolder(
+        path,
+        manifest,
+        requests.build(),
+        tuple(steps),
+        cautions,
+        tuple(samples),
+        _imported(path / IMPORTED),
+    )
+
+
+def _imported(file: Path) -> Imported | None:
+    """What another tool claims, where it is a run of one; RunFolderError when it is unreadable."""
+    if not file.exists():
+        return None
+    try:
+        return from_json(Imported, msgspec.json.decode(file.read_bytes()))
+    except (OSError, ValueError, msgspec.MsgspecError) as error:
+        msg = f"cannot read {file}: {error}; import the file of the tool again"
+        raise RunFolderError(msg) from error
 
 
 def _sample(line: bytes) -> EngineSample:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from harness.analyzer.frame import frame_of
+from harness.analyzer.frame import RunFrame, frame_of
+from harness.analyzer.imported_summary import as_imported
 from harness.analyzer.measures import Unmeasured, is_withheld
+from harness.analyzer.metric import Metric
 from harness.analyzer.metrics import METRICS
 from harness.analyzer.run_cautions import run_cautions
 from harness.analyzer.steps import step_totals
 from harness.analyzer.summary import MetricValue, Summary
 from harness.analyzer.validity import check_run, overall_validity
+from harness.analyzer.within import Bounded
 from harness.core.rundir import RunFolder
 
 
@@ -22,17 +25,21 @@ def summarize(run: RunFolder) -> Summary:
         if metric.refines is None and not metric.is_of_steps and is_withheld(readings[metric.name])
     ]
     checks = check_run(frame, withheld)
-    return Summary(
+    summary = Summary(
         manifest=run.manifest,
         validity=overall_validity(checks),
         checks=checks,
-        values=tuple(_value(name, reading) for name, reading in readings.items()),
+        values=tuple(_value(frame, metric, readings[metric.name]) for metric in METRICS),
         steps=step_totals(frame.steps),
         cautions=run_cautions(run, frame, checks),
     )
+    return summary if run.imported is None else as_imported(summary, run.imported)
 
 
-def _value(name: str, reading: float | Unmeasured) -> MetricValue:
+def _value(frame: RunFrame, metric: Metric, reading: float | Unmeasured) -> MetricValue:
     if isinstance(reading, Unmeasured):
-        return MetricValue(name, None, reading.reason)
-    return MetricValue(name, float(reading))
+        return MetricValue(metric.name, None, reading.reason)
+    known = Bounded() if metric.bounded is None else metric.bounded(frame)
+    return MetricValue(
+        metric.name, float(reading), None, known.ci_within, known.mlperf_estimate, known.reason
+    )

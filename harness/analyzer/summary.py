@@ -38,12 +38,35 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
+class Within:
+    """A 95 % interval of a value by its own run, which says nothing of how much runs differ.
+
+    `n_eff` is how many independent requests those of the run are worth, and `tau` how many of them
+    are worth one; None where they are taken for independent.
+    """
+
+    lo: float
+    hi: float
+    n_eff: int
+    method: str
+    tau: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class MetricValue:
-    """The value of one metric of `metrics.METRICS`, or None with the reason."""
+    """The value of one metric of `metrics.METRICS`, or None with the reason.
+
+    Of a percentile or a share, `ci_within` is how well the run bounds it, and `mlperf_estimate`
+    what MLPerf's early stopping would report in its place (99 %, and it takes requests for
+    independent); where one of them is None, `unbounded` says why.
+    """
 
     metric: str
     value: float | None
     reason: str | None = None
+    ci_within: Within | None = None
+    mlperf_estimate: float | None = None
+    unbounded: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,14 @@ from pathlib import Path
 from engines.registry import policies
 from harness import console
 from harness.commands.engines import keep_preflight
-from harness.commands.judging import keep_summary, read_reported
+from harness.commands.judging import attempt_of
 from harness.commands.measuring import (
     Bench,
     Stopped,
-    Turn,
     checked_engines,
     measure,
     open_work,
+    repeating,
     turns,
 )
 from harness.core.ablation_plan import AblateFlags, Level, choose_levels, level_spec
@@ -31,9 +31,10 @@ from harness.core.manifest import RunManifest
 from harness.core.plan import plan_run, require_positive
 from harness.core.rundir import create_folder, write_json
 from harness.gate.ablation import Ablation
-from harness.gate.ablation_judging import Attempt, LevelAttempts, cautions_of, judge_levels
+from harness.gate.ablation_judging import LevelAttempts, cautions_of, judge_levels
 from harness.gate.ablation_remarks import sent_of, shares_prefixes
 from harness.gate.ablation_table import not_counted
+from harness.gate.attempt import Attempt
 from harness.gate.comparison import context_of
 from harness.loadgen.interruption import Interruption
 from reports.page import write_page
@@ -105,7 +106,7 @@ def _judge(bench: Bench, levels: Sequence[Level], failed: dict[Path, Stopped]) -
     plan = bench.plan
     by_level: dict[str, list[Attempt]] = {level.name: [] for level in levels}
     for turn in turns(plan):
-        by_level[turn.spec.name].append(_attempt(turn, failed.get(turn.folder)))
+        by_level[turn.spec.name].append(attempt_of(turn, failed.get(turn.folder)))
     ladder = [LevelAttempts(level, tuple(by_level[level.name])) for level in levels]
     manifests = [_manifest(rung) for rung in ladder]
     known = [manifest for manifest in manifests if manifest is not None]
@@ -115,7 +116,7 @@ def _judge(bench: Bench, levels: Sequence[Level], failed: dict[Path, Stopped]) -
     ablation = Ablation(
         baseline=levels[0].name,
         context=plan.title if best is None else context_of(best),
-        command=_repeated(bench.command, plan.seed, is_locked=is_same),
+        command=repeating(bench.command, plan.seed, is_locked=is_same),
         tool_version=bench.version,
         created_utc=utc_now().isoformat(timespec="seconds"),
         seeds=tuple(plan.seed if is_same else plan.seed + i for i in range(plan.repeats)),
@@ -129,24 +130,8 @@ def _judge(bench: Bench, levels: Sequence[Level], failed: dict[Path, Stopped]) -
     return ablation
 
 
-def _attempt(turn: Turn, stopped: Stopped | None) -> Attempt:
-    """What the run of `turn` left behind."""
-    why = None if stopped is None else stopped.reason.removeprefix(f"{turn.folder.name}: ")
-    if not turn.folder.exists():
-        return Attempt(turn.folder.name, failure=why)
-    run = read_reported(turn.folder)
-    keep_summary(run)
-    return Attempt(turn.folder.name, run.folder, run.summary, why)
-
-
 def _manifest(rung: LevelAttempts) -> RunManifest | None:
     """That of a run of the level: of one that counts, if there is any."""
     folders = [(a.counted is not None, a.folder) for a in rung.attempts if a.folder is not None]
     chosen = max(folders, key=lambda pair: pair[0], default=None)
     return None if chosen is None else chosen[1].manifest
-
-
-def _repeated(command: tuple[str, ...], seed: int, *, is_locked: bool) -> tuple[str, ...]:
-    """The command that sends the same bytes again: as typed, with the seed if that was drawn."""
-    has_seed = is_locked or any(word.partition("=")[0] == "--seed" for word in command)
-    return ("batchmark", *command, *(() if has_seed else ("--seed", str(seed))))

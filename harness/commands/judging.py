@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,22 +15,38 @@ from harness.analyzer.frame import frame_of
 from harness.analyzer.reading import read_run
 from harness.analyzer.steps import step_totals
 from harness.analyzer.summarize import summarize
-from harness.analyzer.summary import StepTotals, Summary
+from harness.analyzer.summary import StepTotals
+from harness.commands.measuring import Stopped, Turn
 from harness.core.clock import utc_now
+from harness.core.errors import UsageError
 from harness.core.rundir import SUMMARY, RunFolder, write_json
+from harness.core.slo import Slo
 from harness.core.units import ms_to_ns
 from harness.core.workload import LoadKind
-from harness.gate.baseline import age_cautions, load_baseline
-from harness.gate.comparison import ComparisonTable, compare
+from harness.gate.attempt import Attempt
+from harness.gate.baseline import (
+    Baseline,
+    age_cautions,
+    load_baseline,
+    names_in,
+    retirement,
+)
+from harness.gate.comparison import ComparisonTable, compare, with_agreement
 from reports.page import ReportedRun
+from reports.published import find_claim
 
 _MOST_SIMULATED_TOKENS = 1_000_000  # some seconds
 
 
-def read_reported(path: Path) -> ReportedRun:
-    """The run folder at `path`, and its summary."""
-    folder = read_run(path)
+def read_reported(path: Path, slos: tuple[Slo, ...] = ()) -> ReportedRun:
+    """The run folder at `path`, and its summary; judged by `slos` where there are any."""
+    folder = judged_by(read_run(path), slos)
     return ReportedRun(folder, summarize(folder))
+
+
+def judged_by(folder: RunFolder, slos: tuple[Slo, ...]) -> RunFolder:
+    """`folder` as if it had been measured with these limits; as it is when there are none."""
+    return replace(folder, manifest=replace(folder.manifest, slos=slos)) if slos else folder
 
 
 def keep_summary(run: ReportedRun) -> None:
@@ -38,31 +54,79 @@ def keep_summary(run: ReportedRun) -> None:
     write_json(run.folder.path / SUMMARY, run.summary)
 
 
+def attempt_of(turn: Turn, stopped: Stopped | None) -> Attempt:
+    """What the run of `turn` left behind, its summary kept with it; `stopped` is how it failed."""
+    why = None if stopped is None else stopped.reason.removeprefix(f"{turn.folder.name}: ")
+    if not turn.folder.exists():
+        return Attempt(turn.folder.name, failure=why)
+    run = read_reported(turn.folder)
+    keep_summary(run)
+    return Attempt(turn.folder.name, run.folder, run.summary, why)
+
+
 def compare_all(
-    runs: Sequence[ReportedRun], baseline: str | None, store: Path
+    runs: Sequence[ReportedRun], baseline: str | None, store: Path, allowed: Collection[str] = ()
 ) -> tuple[ComparisonTable, ...]:
     """Each engine of `runs` against `baseline`: the name of one of them, or of a saved baseline.
 
-    Raises UsageError when there is no such baseline, NotComparable when a side is not like it.
+    `allowed` are keys that may differ. Raises UsageError when there is no such baseline,
+    NotComparable when a side is not like it.
     """
     if baseline is None:
         return ()
-    groups: dict[str, list[Summary]] = {}
+    groups: dict[str, list[ReportedRun]] = {}
     for run in runs:
-        groups.setdefault(run.summary.manifest.engine.name, []).append(run.summary)
+        groups.setdefault(run.summary.manifest.engine.name, []).append(run)
     if baseline in groups:
         base = groups.pop(baseline)
-        return tuple(compare(baseline, base, n, g, paired=True) for n, g in groups.items())
-    return tuple(compare_saved(baseline, store, name, group) for name, group in groups.items())
+        return tuple(
+            compare_reported(baseline, base, name, group, paired=True, allowed=allowed)
+            for name, group in groups.items()
+        )
+    saved = open_baseline(store, baseline, allowed)
+    return tuple(compare_saved(saved, name, group, allowed) for name, group in groups.items())
+
+
+def compare_reported(
+    baseline_name: str,
+    baseline: Sequence[ReportedRun],
+    candidate_name: str,
+    candidate: Sequence[ReportedRun],
+    *,
+    paired: bool,
+    allowed: Collection[str] = (),
+) -> ComparisonTable:
+    """The runs `candidate` against the runs `baseline`, as `compare`; their answers too."""
+    base, cand = ([run.summary for run in side] for side in (baseline, candidate))
+    table = compare(baseline_name, base, candidate_name, cand, paired=paired, allowed=allowed)
+    folders = ([run.folder for run in side] for side in (baseline, candidate))
+    return with_agreement(table, *folders)
+
+
+def open_baseline(store: Path, name: str, allowed: Collection[str] = ()) -> Baseline:
+    """The saved baseline `name`. Raises UsageError where `name` is what somebody else published."""
+    claim = None if name in names_in(store) else find_claim(name)
+    if claim is not None:
+        msg = (
+            f"{name!r} is a published claim about {claim.model} on {claim.hardware}, not a run: "
+            f"it cannot be compared with; read it with `batchmark baseline show {name}`"
+        )
+        raise UsageError(msg)
+    return load_baseline(store, name, allowed)
 
 
 def compare_saved(
-    baseline: str, store: Path, name: str, candidate: Sequence[Summary]
+    saved: Baseline, name: str, candidate: Sequence[ReportedRun], allowed: Collection[str] = ()
 ) -> ComparisonTable:
-    """`candidate` against the saved baseline `baseline`, with a caution when that is old."""
-    saved = load_baseline(store, baseline)
-    table = compare(baseline, [summarize(saved.read())], name, candidate, paired=False)
-    return replace(table, cautions=(*table.cautions, *age_cautions(saved, utc_now())))
+    """`candidate` against a saved baseline, with a caution when that is old.
+
+    The baseline is judged by the limits of the candidate, where that has any.
+    """
+    folders = (judged_by(f, candidate[0].folder.manifest.slos) for f in saved.read())
+    base = [ReportedRun(folder, summarize(folder)) for folder in folders]
+    table = compare_reported(saved.name, base, name, candidate, paired=False, allowed=allowed)
+    cautions = (*table.cautions, *age_cautions(saved, utc_now()))
+    return replace(table, allowed=(*table.allowed, *retirement(saved, allowed)), cautions=cautions)
 
 
 def simulated_twins(runs: Iterable[ReportedRun]) -> dict[str, StepTotals]:

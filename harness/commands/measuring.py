@@ -1,4 +1,4 @@
-"""What `run` and `ablate` share: what is sent, whose turn it is, and one measured run."""
+"""What `run`, `ablate` and `duel` share: what is sent, whose turn it is, and one measured run."""
 
 from __future__ import annotations
 
@@ -112,6 +112,12 @@ def turns(plan: RunPlan) -> Iterator[Turn]:
             yield Turn(repeat, spec, plan.folder / name)
 
 
+def repeating(command: tuple[str, ...], seed: int, *, is_locked: bool) -> tuple[str, ...]:
+    """The command that sends the same bytes again: as typed, with the seed if that was drawn."""
+    has_seed = is_locked or any(word.partition("=")[0] == "--seed" for word in command)
+    return ("batchmark", *command, *(() if has_seed else ("--seed", str(seed))))
+
+
 async def measure(bench: Bench, turn: Turn) -> Stopped | None:
     """Start the engine afresh, measure it into its folder, and stop it; None when all went well."""
     plan, folder = bench.plan, turn.folder
@@ -131,6 +137,7 @@ async def measure(bench: Bench, turn: Turn) -> Stopped | None:
             on_progress=_show(progress),
             deadline_s=plan.deadline_s,
             client=ClientOptions(workers=workers, saves_text=plan.saves_text),
+            slos=plan.slos,
             ceiling=None if kept is None else kept.ceiling,
             ceilings=read_ceilings(default_cache_folder()).of(
                 site_of(bench.machine, turn.spec.threads)

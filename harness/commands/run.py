@@ -8,7 +8,13 @@ from engines.registry import policies
 from harness import console
 from harness.analyzer.summary import Validity
 from harness.commands.engines import keep_preflight, with_preflight
-from harness.commands.judging import compare_all, keep_summary, read_reported, simulated_twins
+from harness.commands.judging import (
+    compare_all,
+    keep_summary,
+    open_baseline,
+    read_reported,
+    simulated_twins,
+)
 from harness.commands.measuring import Bench, Stopped, checked_engines, measure, open_work, turns
 from harness.core.clock import utc_now
 from harness.core.engine import Engine
@@ -18,7 +24,7 @@ from harness.core.errors import ExitCode
 from harness.core.manifest import RunStatus
 from harness.core.plan import RunFlags, RunPlan, plan_run
 from harness.core.rundir import create_folder, write_json
-from harness.gate.baseline import load_baseline
+from harness.gate.agreement_table import agreement_table
 from harness.gate.preflight import preflight
 from harness.loadgen.interruption import Interruption
 from reports.page import write_report
@@ -56,7 +62,7 @@ def _check_before_measuring(plan: RunPlan, store: Path) -> tuple[Engine, ...]:
     """The engines, not started. Raises UsageError for what is known to be wrong before a start."""
     engines = checked_engines(plan)
     if plan.baseline is not None and not plan.is_baseline_measured:
-        load_baseline(store, plan.baseline)
+        open_baseline(store, plan.baseline)
     return engines
 
 
@@ -86,6 +92,7 @@ def _judge(plan: RunPlan, engines: tuple[Engine, ...], store: Path) -> list[str]
     if runs:
         twins = simulated_twins(whole)
         console.print_steps([run.summary for run in runs], twins)
+        console.draw(agreement_table(tables))
         of_runs = (caution for run in runs for caution in run.summary.cautions)
         of_tables = (caution for table in tables for caution in table.cautions)
         console.print_cautions([*of_runs, *of_tables])

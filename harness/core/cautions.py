@@ -42,11 +42,15 @@ class Code(StrEnum):
     MORE_THAN_ONE_FACTOR = "MORE_THAN_ONE_FACTOR"
     BASELINE_IS_OLD = "BASELINE_IS_OLD"
     UNPAIRED_RUNS = "UNPAIRED_RUNS"
+    ONE_SCHEDULE = "ONE_SCHEDULE"
     DIFFERENT_PROMPTS = "DIFFERENT_PROMPTS"
+    SURROUNDINGS_DIFFER = "SURROUNDINGS_DIFFER"
     VIRTUAL_TIME = "VIRTUAL_TIME"
     NOT_MEASURED = "NOT_MEASURED"
     RUN_INVALID = "RUN_INVALID"
     DIFFERENT_OUTPUT = "DIFFERENT_OUTPUT"
+    ANSWERS_DIFFER = "ANSWERS_DIFFER"
+    EMPTY_ANSWERS = "EMPTY_ANSWERS"
     KNOBS_AT_DEFAULT = "KNOBS_AT_DEFAULT"
     KNOB_NOT_EQUAL = "KNOB_NOT_EQUAL"
     ENGINE_DIFFERS = "ENGINE_DIFFERS"
@@ -58,9 +62,14 @@ class Code(StrEnum):
     COST_FITS_BADLY = "COST_FITS_BADLY"
     COST_LEAVES_TIME_OUT = "COST_LEAVES_TIME_OUT"
     BEYOND_CALIBRATION = "BEYOND_CALIBRATION"
+    BETTER_THAN_MARGIN = "BETTER_THAN_MARGIN"
 
 
 TEXTS: dict[Code, tuple[str, str]] = {
+    Code.BETTER_THAN_MARGIN: (
+        "{metric} of {candidate} is better by more than the margin of the gate",
+        "check that both sides did the same work, token by token",
+    ),
     Code.RUN_INTERRUPTED: (
         "the run was interrupted: {sent} of {planned} requests had been sent",
         "repeat the run and let it end",
@@ -145,9 +154,17 @@ TEXTS: dict[Code, tuple[str, str]] = {
         "baseline and candidate were not run side by side, so drift is not controlled",
         "run both in one command",
     ),
+    Code.ONE_SCHEDULE: (
+        "every pair sent the same locked schedule, so other prompts and due times were not tried",
+        "name a workload instead of --schedule, so that each pair draws its own",
+    ),
     Code.DIFFERENT_PROMPTS: (
         "the two sides sent different prompts of the same shape (seeds {baseline} and {candidate})",
         "give both runs the same --seed",
+    ),
+    Code.SURROUNDINGS_DIFFER: (
+        "what was around the two sides is not the same: {what}",
+        "measure both sides again in one place to be sure of small differences",
     ),
     Code.VIRTUAL_TIME: (
         "these are simulated figures: time is virtual and the engine is a cost model",
@@ -164,6 +181,14 @@ TEXTS: dict[Code, tuple[str, str]] = {
     Code.DIFFERENT_OUTPUT: (
         "the sides received different amounts of output: {baseline:.0f} and {candidate:.0f} tokens",
         "compare latencies per token only, or make both engines answer at the length asked",
+    ),
+    Code.ANSWERS_DIFFER: (
+        "{same} of {prompts} answers are the same; half the rest have parted by {unit} {position}",
+        "in bfloat16 rounding alone can do this; in float32, or at once, look for other work",
+    ),
+    Code.EMPTY_ANSWERS: (
+        "{of_baseline:.1%} of {baseline}'s answers are empty, {of_candidate:.1%} of {candidate}'s",
+        "read them (--save-text) before any ratio: an empty answer takes no time to make",
     ),
     Code.KNOBS_AT_DEFAULT: (
         "left at each engine's own default, and these differ widely: {knobs}",

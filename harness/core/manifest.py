@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from harness.core.engine import EngineFacts, EngineSpec
 from harness.core.record import Outcome
+from harness.core.slo import Slo
 from harness.core.workload import Load, Workload
 
 # History of the run folder's format:
@@ -46,7 +47,8 @@ class MachineFacts:
     def title(self) -> str:
         """The machine in the words used beside a ratio, such as `2-core AMD EPYC`."""
         gpus = "".join(f" + {gpu}" for gpu in self.gpus)
-        return f"{self.cores}-core {self.cpu_model}{gpus}"
+        cores = f"{self.cores}-core " if self.cores else ""  # 0: somebody else's, not known
+        return f"{cores}{self.cpu_model}{gpus}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +140,8 @@ class RunManifest:
     `start_ns` is the reading of the run's clock that all instants in requests.jsonl count from; the
     step log holds absolute readings of the same clock. `clock` is `monotonic`, or `virtual` for a
     simulated run. `created_utc` and `ended_utc` are labels. `ceilings` are of the device that the
-    engine ran on, where they were known when the run began; they make no two runs unlike.
+    engine ran on, where they were known when the run began; they make no two runs unlike. `slos`
+    are the limits that goodput is judged by, until another judge names others.
     """
 
     run_id: str
@@ -161,6 +164,7 @@ class RunManifest:
     failure: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     ceilings: Ceilings | None = None
+    slos: tuple[Slo, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
     @property

@@ -12,6 +12,7 @@ from harness.core.engine import EngineSpec
 from harness.core.engine_flags import EngineFlags, KnownEngines, plan_engines
 from harness.core.errors import UsageError
 from harness.core.rundir import safe_name
+from harness.core.slo import Slo, parse_slos
 from harness.core.stages import parse_stages
 from harness.core.workload import Load, LoadKind, title_of
 
@@ -55,6 +56,7 @@ class RunFlags:
     deadline_s: float | None
     workers: str = "auto"
     saves_text: bool = False
+    slos: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ class ServeFlags:
     capacity: str = "guaranteed_no_evict"
     step_order: str = "decode_first"
     block_tokens: int = 16
+    kv_bytes: int | None = None
+    weights: str = "bfloat16"
     queue_limit: int | None = None
     queue_tokens: int | None = None
     drain_s: float = 30.0
@@ -151,6 +155,7 @@ class RunPlan:
     schedule: Path | None = None
     workers: int | None = None
     saves_text: bool = False
+    slos: tuple[Slo, ...] = ()
 
     @property
     def title(self) -> str:
@@ -197,6 +202,7 @@ def plan_run(flags: RunFlags, now: datetime, known: KnownEngines) -> RunPlan:
         schedule=flags.load.schedule,
         workers=_workers(flags.workers),
         saves_text=flags.saves_text,
+        slos=parse_slos(flags.slos),
     )
 
 

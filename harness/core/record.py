@@ -49,7 +49,8 @@ class Answer:
     `first_answer_ns` is the first event that carries text of the answer itself, not of reasoning;
     None when no event says which it is. `usage_tokens` is what the engine's last usage counts,
     whatever source `output_tokens` was taken from; `cached_tokens` how many of the prompt's tokens
-    it says it had in a cache.
+    it says it had in a cache. `token_ids` are those of the whole answer; None when a part of it
+    came without.
     """
 
     events: tuple[TokenEvent, ...]
@@ -63,6 +64,7 @@ class Answer:
     first_answer_ns: int | None = None
     usage_tokens: int | None = None
     cached_tokens: int | None = None
+    token_ids: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,10 @@ class RequestRecord:
     many tokens it carried (None: the engine does not say). `closed_ns` is the end of the stream,
     which may lie after the last token. `retries` counts attempts on a kept connection that the
     server closed before any byte came back; `sent_ns` is of the first.
+
+    `ids_marks` and `text_marks` stand for the answer itself: harness.core.marks makes them of its
+    token ids and of its text, so that two answers can be compared. None where the engine sends no
+    ids, and of an answer that did not end well.
     """
 
     index: int
@@ -98,6 +104,8 @@ class RequestRecord:
     first_answer_ns: int | None = None
     usage_tokens: int | None = None
     cached_tokens: int | None = None
+    ids_marks: str | None = None
+    text_marks: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

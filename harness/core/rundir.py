@@ -8,6 +8,7 @@
     engine.jsonl      one EngineSample a line: the engine's own counters, from run start
     engine.log        what the server printed
     texts.jsonl       the answers as text, only when they were asked for
+    imported.json     what another tool claims, only where the run is one of its results
 
 A line is whole once its newline is on disk, so a folder is readable whatever killed its writer.
 `harness.analyzer.reading` reads the records.
@@ -27,6 +28,7 @@ from typing import IO
 from harness.core.cautions import Caution, Code, caution
 from harness.core.engine import EngineSample
 from harness.core.errors import RunFolderError, UsageError
+from harness.core.imported import Imported
 from harness.core.jsonable import from_json, to_json
 from harness.core.manifest import SCHEMA_VERSION, RunManifest
 from harness.core.record import RequestRecord, StepRecord
@@ -107,6 +109,7 @@ class RunFolder:
     steps: Sequence[StepRecord]
     cautions: tuple[Caution, ...]
     samples: Sequence[EngineSample] = ()
+    imported: Imported | None = None
 
 
 def read_manifest(path: Path) -> RunManifest:

@@ -59,7 +59,7 @@ class Load:
             case LoadKind.BACKLOG:
                 return "backlog"
             case LoadKind.CLOSED:
-                return f"closed loop {self.concurrency}"
+                return f"closed loop {self.concurrency or 'of unknown size'}"
             case LoadKind.GAMMA:
                 return f"gamma {self.rate_rps:g}/s cv {self.cv:g}"
             case LoadKind.STAGES:

@@ -13,8 +13,9 @@ from itertools import chain
 from statistics import geometric_mean
 
 from harness.analyzer.estimators import paired_ratio, ratio_of_means
-from harness.analyzer.summary import MetricValue, Validity
+from harness.analyzer.summary import MetricValue
 from harness.core.cautions import Caution
+from harness.gate.attempt import RunOutcome
 from harness.gate.comparison import INTERVAL_RUNS
 
 # History of ablation.json:
@@ -63,20 +64,6 @@ class LevelValue:
 
 
 @dataclass(frozen=True, slots=True)
-class LevelRun:
-    """One run of a level. `outcome` is VALID or WARN, or it does not count, and `why` says why."""
-
-    run: str
-    outcome: str
-    why: str | None = None
-
-    @property
-    def counts(self) -> bool:
-        """True when the numbers of the run are used."""
-        return self.outcome in (Validity.VALID.value, Validity.WARN.value)
-
-
-@dataclass(frozen=True, slots=True)
 class AblationLevel:
     """One level as measured. `adds` are the factors that it has more than the level before it.
 
@@ -86,7 +73,7 @@ class AblationLevel:
     key: str
     name: str
     adds: tuple[str, ...]
-    runs: tuple[LevelRun, ...]
+    runs: tuple[RunOutcome, ...]
     values: tuple[LevelValue, ...]
     remarks: tuple[str, ...]
 

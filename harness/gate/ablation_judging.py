@@ -9,57 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from harness.analyzer.summary import CheckVerdict, MetricValue, Summary
 from harness.core.ablation_plan import Level, factors_between
 from harness.core.cautions import Caution, Code, caution
-from harness.core.manifest import RunManifest, RunStatus
-from harness.core.rundir import RunFolder
-from harness.gate.ablation import METRICS, AblationLevel, LevelRun, climb
+from harness.core.manifest import RunManifest
+from harness.gate.ablation import METRICS, AblationLevel, climb
 from harness.gate.ablation_remarks import Sent, observe, remarks
+from harness.gate.attempt import Attempt, cautions_of_runs
 from harness.gate.comparability import require_comparable
-
-FAILED, NOT_RUN = "FAILED", "NOT RUN"
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One level's run in one round: what it left behind, if anything, and why it failed, if so."""
-
-    run: str
-    folder: RunFolder | None = None
-    summary: Summary | None = None
-    failure: str | None = None
-
-    @property
-    def outcome(self) -> LevelRun:
-        """How the run came out, and why it does not count, if so."""
-        if self.summary is None:
-            return LevelRun(self.run, FAILED if self.failure else NOT_RUN, self.failure)
-        manifest = self.summary.manifest
-        if self.failure is not None or manifest.status is not RunStatus.COMPLETE:
-            why = self.failure or manifest.failure or f"it is {manifest.status.value}"
-            return LevelRun(self.run, FAILED, why)
-        failed = (c for c in self.summary.checks if c.verdict is CheckVerdict.INVALID)
-        why = ", ".join(f"{c.id} {c.title}: {c.value}" for c in failed)
-        return LevelRun(self.run, self.summary.validity.value, why or None)
-
-    @property
-    def is_whole(self) -> bool:
-        """True when the run came to its end, whether its numbers count or not."""
-        return self.outcome.outcome not in (FAILED, NOT_RUN)
-
-    @property
-    def counted(self) -> Summary | None:
-        """The numbers of the run, when they count."""
-        return self.summary if self.outcome.counts else None
-
-    def value(self, metric: str) -> MetricValue:
-        """`metric` of the run, or why there is none."""
-        if self.counted is None:
-            outcome = self.outcome
-            said = outcome.outcome if outcome.why is None else f"{outcome.outcome}: {outcome.why}"
-            return MetricValue(metric, None, said)
-        return next(value for value in self.counted.values if value.metric == metric)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +56,8 @@ def cautions_of(ladder: Sequence[LevelAttempts]) -> tuple[Caution, ...]:
 
     Raises NotComparable when two levels were not measured alike.
     """
-    return tuple(dict.fromkeys((*_of_steps(ladder), *_of_pairs(ladder), *_of_runs(ladder))))
+    of_runs = cautions_of_runs(attempt for rung in ladder for attempt in rung.attempts)
+    return tuple(dict.fromkeys((*_of_steps(ladder), *_of_pairs(ladder), *of_runs)))
 
 
 def _of_steps(ladder: Sequence[LevelAttempts]) -> Iterator[Caution]:
@@ -122,12 +79,3 @@ def _of_pairs(ladder: Sequence[LevelAttempts]) -> Iterator[Caution]:
 def _unlike(base: RunManifest, other: RunManifest) -> Iterator[Caution]:
     found = require_comparable(base, other).cautions
     yield from (doubt for doubt in found if doubt.code != Code.MORE_THAN_ONE_FACTOR)
-
-
-def _of_runs(ladder: Sequence[LevelAttempts]) -> Iterator[Caution]:
-    """Of doubts about runs that only differ in a number, the first: `show` has those of a run."""
-    summaries = (a.summary for rung in ladder for a in rung.attempts if a.summary is not None)
-    first: dict[tuple[str, str], Caution] = {}
-    for doubt in (doubt for summary in summaries for doubt in summary.cautions):
-        first.setdefault((doubt.code, doubt.remedy), doubt)
-    yield from first.values()

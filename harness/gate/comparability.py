@@ -1,16 +1,19 @@
 """May these two runs be compared, and what is it that differs between them?
 
-What must be equal is refused when it is not. What may differ is the factor under test; a comparison
-has one, and a caution when it has more.
+What must be equal is refused when it is not. What may differ is the factor under test, of which a
+comparison has one. More are a caution where one command named both sides, and refused elsewhere: a
+baseline from another day has not been declared to differ in anything else. A key that the user
+allows is neither; it is said in the first line of every output.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from harness.core.cautions import Caution, Code, caution
 from harness.core.errors import NotComparable
+from harness.core.imported import DEFINITIONS
 from harness.core.manifest import LAUNCH, RunManifest
 
 MEMORY_TOLERANCE = 0.05
@@ -44,6 +47,11 @@ class Difference:
         return f"{self.what}: {self.baseline} (baseline) / {self.candidate} (candidate)"
 
     @property
+    def key(self) -> str:
+        """The word that `--allow` takes, such as `engine_version`."""
+        return self.what.lower().replace(" ", "_")
+
+    @property
     def factor(self) -> str:
         """Such as `policy: static / continuous`."""
         return f"{self.what}: {self.baseline} / {self.candidate}"
@@ -51,31 +59,54 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """All that differs between two runs: what forbids a ratio, what is under test, and doubts."""
+    """All that differs between two runs: what forbids a ratio, what is under test, and doubts.
+
+    `allowed` are those refusals and factors that the user has allowed; they are in neither list.
+    """
 
     refusals: tuple[Difference, ...]
     factors: tuple[Difference, ...]
     cautions: tuple[Caution, ...]
+    allowed: tuple[Difference, ...] = ()
 
 
-def differences(baseline: RunManifest, candidate: RunManifest) -> Differences:
-    """What differs between the two runs."""
+def differences(
+    baseline: RunManifest, candidate: RunManifest, allowed: Collection[str] = ()
+) -> Differences:
+    """What differs between the two runs. `allowed` are keys that may."""
+    refusals = tuple(_refusals(baseline, candidate))
     factors = tuple(_factors(baseline, candidate)) or tuple(_launch(baseline, candidate))
+    tested = tuple(d for d in factors if d.key not in allowed)
     return Differences(
-        refusals=tuple(_refusals(baseline, candidate)),
-        factors=factors,
-        cautions=tuple(_cautions(baseline, candidate, factors)),
+        refusals=tuple(d for d in refusals if d.key not in allowed),
+        factors=tested,
+        cautions=tuple(_cautions(baseline, candidate, tested)),
+        allowed=tuple(d for d in (*refusals, *factors) if d.key in allowed),
     )
 
 
-def require_comparable(baseline: RunManifest, candidate: RunManifest) -> Differences:
-    """What differs between the two runs. Raises NotComparable, listing what forbids a ratio."""
-    found = differences(baseline, candidate)
-    if found.refusals:
-        listed = "; ".join(str(difference) for difference in found.refusals)
+def require_comparable(
+    baseline: RunManifest,
+    candidate: RunManifest,
+    allowed: Collection[str] = (),
+    *,
+    one_factor: bool = False,
+) -> Differences:
+    """What differs between the two runs. Raises NotComparable, listing what forbids a ratio.
+
+    `one_factor`: more than one factor does, too, unless the others are `allowed`.
+    """
+    found = differences(baseline, candidate, allowed)
+    listed = found.refusals
+    remedy = "measure both sides with the same model, workload and machine"
+    if one_factor and len(found.factors) > 1:
+        listed = (*listed, *found.factors)
+        remedy = "let one factor differ"
+    if listed:
+        keys = " ".join(f"--allow {difference.key}" for difference in listed)
         msg = (
-            f"{baseline.run_id} and {candidate.run_id} are not alike: {listed}; "
-            "measure both sides with the same model, workload and machine"
+            f"{baseline.run_id} and {candidate.run_id} are not alike: {'; '.join(map(str, listed))}"
+            f"; {remedy}, or say that it may differ, of {keys}"
         )
         raise NotComparable(msg)
     return found
@@ -93,6 +124,14 @@ def _refusals(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
     memories = (a.machine.memory_gib, b.machine.memory_gib)
     if max(memories) - min(memories) > MEMORY_TOLERANCE * max(memories):
         yield Difference("memory", *(f"{memory} GiB" for memory in memories))
+    # By default a warm-up is as long as a batch: other slots have another one by nature.
+    if setting(a, "slots") == setting(b, "slots"):
+        yield from _unequal("warm-up", a.warmup_requests, b.warmup_requests)
+    yield from _unequal("batchmark version", a.tool_version, b.tool_version)
+    # Those of another tool, where the run is one of its results.
+    ours = "batchmark's"
+    definitions = (run.labels.get(DEFINITIONS, ours) for run in (a, b))
+    yield from _unequal("definitions", *definitions)
 
 
 def _model(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
@@ -129,7 +168,7 @@ def _factors(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
         yield from _unequal("arguments", " ".join(a.engine.args), " ".join(b.engine.args))
         yield from _unequal("variables", _variables(a), _variables(b))
     yield from _unequal_if_known("weights", a.facts.weights, b.facts.weights)
-    yield from _unequal_if_known("slots", _setting(a, "slots"), _setting(b, "slots"))
+    yield from _unequal_if_known("slots", setting(a, "slots"), setting(b, "slots"))
     yield from _unequal_if_known("threads", _threads(a), _threads(b))
 
 
@@ -143,13 +182,13 @@ def _launch(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
 def _settings(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
     """Each of SETTINGS that is known of both sides, and not the same."""
     for name in SETTINGS:
-        values = (_setting(a, name), _setting(b, name))
+        values = (setting(a, name), setting(b, name))
         if name == "kv_tokens" and _are_close(*values):
             continue
         yield from _unequal_if_known(name, *values)
 
 
-def _setting(manifest: RunManifest, name: str) -> object:
+def setting(manifest: RunManifest, name: str) -> object:
     """What the engine ran with: what it said, or else what was asked for; None if not known."""
     settings = manifest.facts.settings
     if name in settings:
@@ -182,13 +221,24 @@ def _cautions(a: RunManifest, b: RunManifest, factors: tuple[Difference, ...]) -
         yield caution(Code.MORE_THAN_ONE_FACTOR, factors=listed)
     if a.engine.kind != b.engine.kind and (unlike := ", ".join(d.factor for d in _settings(a, b))):
         yield caution(Code.SETTINGS_NOT_ALIKE, settings=unlike)
-    unknown = [name for name in NEEDED if None in (_setting(a, name), _setting(b, name))]
+    unknown = [name for name in NEEDED if None in (setting(a, name), setting(b, name))]
     unknown += ["dtype"] if None in (_dtype(a), _dtype(b)) else []
     if unknown:
         yield caution(Code.SETTINGS_NOT_KNOWN, settings=", ".join(unknown))
     seeds = (a.workload.seed, b.workload.seed)
     if seeds[0] != seeds[1] or a.workload.digest != b.workload.digest:
         yield caution(Code.DIFFERENT_PROMPTS, baseline=seeds[0], candidate=seeds[1])
+    if around := ", ".join(difference.factor for difference in _surroundings(a, b)):
+        yield caution(Code.SURROUNDINGS_DIFFER, what=around)
+
+
+def _surroundings(a: RunManifest, b: RunManifest) -> Iterator[Difference]:
+    """What is recorded of the machine and of our client, and decides less than what is refused."""
+    yield from _unequal("system", a.machine.os, b.machine.os)
+    yield from _unequal("Python", a.machine.python, b.machine.python)
+    if a.client is not None and b.client is not None:
+        yield from _unequal("sending processes", a.client.workers, b.client.workers)
+        yield from _unequal_if_known("sockets read by", a.client.reads_by, b.client.reads_by)
 
 
 def _unequal(what: str, a: object, b: object) -> Iterator[Difference]:
@@ -233,7 +283,7 @@ def _dtype(manifest: RunManifest) -> str | None:
 
 def _threads(manifest: RunManifest) -> object:
     """None where the engine cannot be told, or was started by somebody else."""
-    known = _setting(manifest, "threads")
+    known = setting(manifest, "threads")
     if known is not None or "threads" in manifest.facts.settings or manifest.engine.attach_url:
         return known
     return manifest.machine.cores

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from harness.analyzer.estimators import paired_ratio, ratio_of_means, welch_ratio
 from harness.analyzer.grading import is_virtual
+from harness.analyzer.imports.flags import Flag, raised
 from harness.analyzer.metrics import METRICS, find_metric
 from harness.analyzer.summary import CheckVerdict, Summary, Validity
 from harness.core.cautions import Caution, Code, caution
 from harness.core.errors import NotComparable, UsageError
+from harness.core.imported import DEFINITIONS
 from harness.core.manifest import RunManifest
-from harness.gate.comparability import Differences, differences, require_comparable
+from harness.core.rundir import RunFolder
+from harness.gate.agreement import Agreement, agreement, agreement_cautions
+from harness.gate.allowance import RETIRED, waivers
+from harness.gate.comparability import Difference, Differences, differences, require_comparable
 from harness.gate.formatting import ratio as ratio_text
+from harness.gate.topics import topics
 
 INTERVAL_RUNS = 3
 OUTPUT_TOLERANCE = 0.02
+OF_SLOS = ("goodput_frac", "goodput_req_s")
+# Seconds taken for milliseconds are a factor of 1000.
+UNIT_JUMP = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +53,9 @@ class ComparisonTable:
     """All metrics of one candidate against one baseline, and the words said with every ratio.
 
     `context` names the model, the hardware and the workload; `factors` what differs on purpose.
+    `allowed` says what may differ because the user says so: it belongs in the first line of what is
+    made of this. `topics` are what the two sides are cases of, as `continuous over static`.
+    `agreement` says whether they did the same work; None where nobody looked.
     """
 
     baseline_name: str
@@ -54,6 +66,9 @@ class ComparisonTable:
     candidate_runs: int
     rows: tuple[Comparison, ...]
     cautions: tuple[Caution, ...]
+    allowed: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    agreement: Agreement | None = None
 
 
 def compare(
@@ -63,18 +78,21 @@ def compare(
     candidate: Sequence[Summary],
     *,
     paired: bool,
+    allowed: Collection[str] = (),
 ) -> ComparisonTable:
     """Every metric of the runs `candidate` against the runs `baseline`.
 
-    `paired`: run i of one side was made side by side with run i of the other. Raises NotComparable
-    when any two of the runs are not alike, and UsageError when a side has no run.
+    `paired`: run i of one side was made side by side with run i of the other, and the user named
+    both sides together; else they may differ in one factor only. `allowed` are keys that may differ
+    all the same. Raises NotComparable when any two of the runs are not alike, and UsageError when a
+    side has no run.
     """
     if not baseline or not candidate:
         empty = candidate_name if baseline else baseline_name
         msg = f"{empty} has no runs to compare; name one run folder at least for each side"
         raise UsageError(msg)
     is_paired = paired and len(baseline) == len(candidate)
-    found = _require_all_comparable(baseline, candidate)
+    found = _require_all_comparable(baseline, candidate, allowed, one_factor=not paired)
     rows = tuple(_row(metric.name, baseline, candidate, is_paired=is_paired) for metric in METRICS)
     sides = ((baseline_name, baseline), (candidate_name, candidate))
     return ComparisonTable(
@@ -90,8 +108,23 @@ def compare(
             *found.cautions,
             *_about_runs(baseline, candidate, is_paired=is_paired),
             *_about_output(rows),
+            *_about_units(rows, (*baseline, *candidate)),
         ),
+        allowed=waivers(
+            [key for key in allowed if key != RETIRED],
+            [(difference.key, difference.factor) for difference in found.allowed],
+        ),
+        topics=topics(baseline[0].manifest, candidate[0].manifest),
     )
+
+
+def with_agreement(
+    table: ComparisonTable, baseline: Sequence[RunFolder], candidate: Sequence[RunFolder]
+) -> ComparisonTable:
+    """`table` with how far the answers of both sides agree, and the doubts that this raises."""
+    found = agreement(baseline, candidate)
+    doubts = agreement_cautions((table.baseline_name, table.candidate_name), found)
+    return replace(table, agreement=found, cautions=(*table.cautions, *doubts))
 
 
 def context_of(manifest: RunManifest) -> str:
@@ -116,29 +149,51 @@ def phrase(table: ComparisonTable, row: Comparison) -> str:
 
 
 def _require_all_comparable(
-    baseline: Sequence[Summary], candidate: Sequence[Summary]
+    baseline: Sequence[Summary],
+    candidate: Sequence[Summary],
+    allowed: Collection[str],
+    *,
+    one_factor: bool,
 ) -> Differences:
     """What differs between the sides, whose runs must be alike, and within a side the same."""
-    for side in (baseline, candidate):
-        for run in side[1:]:
-            if factors := require_comparable(side[0].manifest, run.manifest).factors:
-                listed = ", ".join(factor.factor for factor in factors)
-                msg = (
-                    f"runs {side[0].manifest.run_id} and {run.manifest.run_id} of one side differ "
-                    f"in {listed}; compare repeats of one setting only"
-                )
-                raise NotComparable(msg)
-    found = require_comparable(baseline[0].manifest, candidate[0].manifest)
+    within = [d for side in (baseline, candidate) for d in require_repeats(side, allowed)]
+    first = (baseline[0].manifest, candidate[0].manifest)
+    found = require_comparable(*first, allowed, one_factor=one_factor)
     pairs = list(zip(baseline[1:], candidate[1:], strict=False))
-    others = (differences(b.manifest, c.manifest).cautions for b, c in pairs)
+    others = (differences(b.manifest, c.manifest, allowed).cautions for b, c in pairs)
     doubts = dict.fromkeys((*found.cautions, *(doubt for other in others for doubt in other)))
-    return Differences(found.refusals, found.factors, tuple(doubts))
+    waived = tuple(dict.fromkeys((*found.allowed, *within)))
+    return Differences(found.refusals, found.factors, tuple(doubts), waived)
+
+
+def require_repeats(
+    runs: Sequence[Summary], allowed: Collection[str] = ()
+) -> tuple[Difference, ...]:
+    """What differs between `runs` and was `allowed` to.
+
+    Raises NotComparable when they are not repeats of one setting.
+    """
+    waived: list[Difference] = []
+    for run in runs[1:]:
+        found = require_comparable(runs[0].manifest, run.manifest, allowed)
+        if found.factors:
+            listed = ", ".join(factor.factor for factor in found.factors)
+            msg = (
+                f"runs {runs[0].manifest.run_id} and {run.manifest.run_id} of one side differ "
+                f"in {listed}; compare repeats of one setting only"
+            )
+            raise NotComparable(msg)
+        waived += found.allowed
+    return tuple(waived)
 
 
 def _row(
     metric: str, baseline: Sequence[Summary], candidate: Sequence[Summary], *, is_paired: bool
 ) -> Comparison:
     """One metric. Its reason is the first of: a side has no value, no ratio exists, no interval."""
+    if metric in OF_SLOS and len({run.manifest.slos for run in (*baseline, *candidate)}) > 1:
+        reason = "the sides are judged by different limits; name them with --slo"
+        return Comparison(metric, None, None, None, None, None, reason)
     base, base_reason = _per_run(metric, baseline)
     cand, cand_reason = _per_run(metric, candidate)
     values = (fmean(base) if base else None, fmean(cand) if cand else None)
@@ -192,3 +247,17 @@ def _about_output(rows: Sequence[Comparison]) -> Iterator[Caution]:
         return
     if abs(row.candidate - row.baseline) > OUTPUT_TOLERANCE * max(row.baseline, row.candidate):
         yield caution(Code.DIFFERENT_OUTPUT, baseline=row.baseline, candidate=row.candidate)
+
+
+def _about_units(rows: Sequence[Comparison], runs: Sequence[Summary]) -> Iterator[Caution]:
+    """A latency of another tool that is a thousand times another one is in another unit."""
+    if not any(DEFINITIONS in run.manifest.labels for run in runs):
+        return
+    for row in rows:
+        is_latency = find_metric(row.metric).unit == "s"
+        if is_latency and row.ratio and max(row.ratio, 1 / row.ratio) > UNIT_JUMP:
+            what = (
+                f"{find_metric(row.metric).title} is {row.baseline:.4g} s and {row.candidate:.4g} s"
+            )
+            yield raised(Flag.UNITS_DOUBTFUL, what=what)
+            return

@@ -75,6 +75,13 @@ def quantity(value: float | None, unit: str) -> str:
     return f"{significant(value)} {unit}"
 
 
+def span(lo: float, hi: float, unit: str) -> str:
+    """Two bounds in `unit`, such as `11.9 to 14.2 ms`; each with its own unit where they differ."""
+    low, high = quantity(lo, unit), quantity(hi, unit)
+    number, _, of_low = low.partition(" ")
+    return f"{number if of_low == high.partition(' ')[2] else low} to {high}"
+
+
 def one_line(text: str, chars: int = _LINE_CHARS) -> str:
     """`text` on one line, control characters shown as spaces, cut after `chars` characters."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())

@@ -12,7 +12,6 @@ from harness.core.cautions import Caution
 from harness.core.manifest import Counts, RunManifest
 from harness.core.record import RequestRecord
 from harness.gate import formatting
-from harness.gate.baseline import Baseline
 from harness.gate.cells import Align, Cell, Column, Reasons, Table, Tone
 
 VERDICT_TONES = {
@@ -21,6 +20,10 @@ VERDICT_TONES = {
     CheckVerdict.INVALID: Tone.BAD,
     CheckVerdict.SKIPPED: Tone.MUTED,
 }
+UNBOUNDED = (
+    "not bounded by this run: too few of its requests are independent, or ended well, for a 95 % "
+    "interval"
+)
 VALIDITY_TONES = {Validity.VALID: Tone.GOOD, Validity.WARN: Tone.WARN, Validity.INVALID: Tone.BAD}
 
 
@@ -37,11 +40,11 @@ def run_labels(manifests: Sequence[RunManifest]) -> tuple[str, ...]:
 def says_more(metric: Metric, sides: Sequence[Mapping[str, float | None]]) -> bool:
     """Whether a table has a row for `metric`.
 
-    Not for one that refines another and on no side has another value than that, nor for one of the
-    engine's steps that no side has. `sides` are values by the name of the metric: of runs, or of
-    what is compared.
+    Not for one that refines another and on no side has another value than that, nor for an optional
+    one, or one of the engine's steps, that no side has. `sides` are values by the name of the
+    metric: of runs, or of what is compared.
     """
-    if metric.is_of_steps:
+    if metric.is_of_steps or metric.is_optional:
         return any(side.get(metric.name) is not None for side in sides)
     if metric.refines is None:
         return True
@@ -74,7 +77,24 @@ def metric_cell(metric: Metric, of_run: Mapping[str, MetricValue], reasons: Reas
         return reasons.cell("the run was summarised by a version without this metric")
     if found.value is None:
         return reasons.cell(found.reason)
-    return Cell(formatting.quantity(found.value, metric.unit))
+    text, note = formatting.quantity(found.value, metric.unit), _note_of(found, metric)
+    if found.ci_within is not None:
+        bounds = formatting.span(found.ci_within.lo, found.ci_within.hi, metric.unit)
+        return Cell(f"{text} ({bounds})", note)
+    if found.unbounded is not None and metric.bounded is not None:
+        return Cell(reasons.cell(UNBOUNDED, text).text, note)
+    return Cell(text, note)
+
+
+def _note_of(value: MetricValue, metric: Metric) -> str:
+    """What a run says of its own value, beside it."""
+    within, said = value.ci_within, []
+    if within is not None:
+        said.append(f"95 % within this run, {within.method}, n_eff {within.n_eff:,}")
+    if value.mlperf_estimate is not None:
+        estimate = formatting.quantity(value.mlperf_estimate, metric.unit)
+        said.append(f"MLPerf-style estimate {estimate} (takes requests for independent)")
+    return "; ".join([*said, *([value.unbounded] if value.unbounded else [])])
 
 
 def metric_name(metric: Metric) -> Cell:
@@ -218,24 +238,6 @@ def runs_table(manifests: Sequence[RunManifest]) -> Table:
         for m in manifests
     )
     return Table("Runs", columns, rows)
-
-
-def baseline_table(baselines: Sequence[tuple[Baseline, RunManifest]]) -> Table:
-    """A list of named baselines, each with the manifest of the run behind it."""
-    others = map(Column, ("Engine", "Model", "Workload", "Machine", "Saved"))
-    columns = (Column("Baseline", is_id=True), *others)
-    rows = tuple(
-        (
-            Cell(baseline.name),
-            Cell(manifest.engine.name),
-            Cell(manifest.model_title),
-            Cell(manifest.workload.title),
-            Cell(manifest.machine.title),
-            Cell(baseline.label.created_utc),
-        )
-        for baseline, manifest in baselines
-    )
-    return Table("Baselines", columns, rows)
 
 
 def definition_table() -> Table:

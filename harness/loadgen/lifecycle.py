@@ -24,6 +24,7 @@ from harness.core.manifest import (
     workload_facts,
 )
 from harness.core.rundir import MANIFEST, write_json
+from harness.core.slo import Slo
 from harness.core.units import NS_PER_MS
 from harness.core.workload import Request, Workload
 from harness.loadgen.levels import Ceiling
@@ -50,7 +51,7 @@ class RunContext:
 
     `deadline_s` bounds the warm-up and the measurement, each by itself. `ceiling` is what this
     machine's client can take, where it was calibrated; `ceilings` what its devices can do, where
-    `batchmark doctor` measured them.
+    `batchmark doctor` measured them. `slos` are kept with the run, to judge it by.
     """
 
     tool_version: str
@@ -63,6 +64,7 @@ class RunContext:
     client: ClientOptions = DEFAULT_OPTIONS
     ceiling: Ceiling | None = None
     ceilings: tuple[Ceilings, ...] = ()
+    slos: tuple[Slo, ...] = ()
 
 
 async def run_engine(
@@ -175,6 +177,7 @@ def _open_manifest(
         launch=(*(f"{k}={v}" for k, v in engine.plan.env.items()), *engine.plan.argv),
         warmup_requests=warmup,
         labels={LAUNCH: fingerprint(engine.plan, folder)},
+        slos=context.slos,
     )
     manifest = replace(manifest, counts=replace(manifest.counts, planned=len(workload.arrivals)))
     write_json(folder / MANIFEST, manifest)

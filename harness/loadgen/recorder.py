@@ -20,7 +20,8 @@ import msgspec
 from harness.core.engine import Capture, Dialect
 from harness.core.errors import EngineFailed
 from harness.core.manifest import Counts
-from harness.core.record import Answer, RequestRecord
+from harness.core.marks import marks_of_ids, marks_of_text
+from harness.core.record import Answer, Outcome, RequestRecord
 from harness.core.rundir import LineWriter, open_lines
 from harness.loadgen.child import Child, cpu_ns, start_child
 from harness.loadgen.framing import capture_of
@@ -78,6 +79,7 @@ def to_record(asked: Asked, capture: Capture, answer: Answer, start_ns: int) -> 
     def relative(instant_ns: int | None) -> int | None:
         return None if instant_ns is None else instant_ns - start_ns
 
+    ids_marks, text_marks = _marks(answer)
     return RequestRecord(
         index=asked.index,
         label=asked.label,
@@ -102,7 +104,20 @@ def to_record(asked: Asked, capture: Capture, answer: Answer, start_ns: int) -> 
         first_answer_ns=relative(answer.first_answer_ns),
         usage_tokens=answer.usage_tokens,
         cached_tokens=answer.cached_tokens,
+        ids_marks=ids_marks,
+        text_marks=text_marks,
     )
+
+
+def _marks(answer: Answer) -> tuple[str | None, str | None]:
+    if answer.outcome is not Outcome.OK:
+        return None, None
+    ids = answer.token_ids
+    return None if ids is None else marks_of_ids(ids), marks_of_text(_text(answer))
+
+
+def _text(answer: Answer) -> str:
+    return "".join([event[2] for event in answer.events])
 
 
 def record(plan: RecorderPlan, door: Door) -> None:
@@ -152,8 +167,7 @@ class _Recorder:
             self._lines.append_encoded(msgspec.json.encode(record))
             self._counts = self._counts.with_outcome(record.outcome)
             if self._texts is not None:
-                text = "".join(event.text for event in answer.events)
-                self._texts.append({"index": raw.index, "text": text})
+                self._texts.append({"index": raw.index, "text": _text(answer)})
 
 
 def _is_told_to_finish(door: Door) -> bool:

@@ -194,6 +194,7 @@ def plain_tokens(config: LlamaConfig, weights: Weights, token_ids: list[int]) ->
     return (norm(hidden, "output_norm") @ weights["output"].T).argmax(-1).tolist()
 
 
+@pytest.mark.slow
 def test_each_token_is_that_of_a_plain_loop_of_full_attention(
     model_path: Path, prompts: list[tuple[int, ...]], alone: list[list[int]]
 ) -> None:
@@ -208,12 +209,13 @@ def test_each_token_is_that_of_a_plain_loop_of_full_attention(
     ("policy", "limits"),
     [
         ("static", Limits(4, 512)),
-        ("dynamic", Limits(4, 512, pad_prompts=True)),
-        ("continuous", Limits(20, 512, kv="reserved")),
+        pytest.param("dynamic", Limits(4, 512, pad_prompts=True), marks=pytest.mark.slow),
+        pytest.param("continuous", Limits(20, 512, kv="reserved"), marks=pytest.mark.slow),
         ("continuous", Limits(6, 512, step_tokens=100, chunked_prefill=True)),
-        (
+        pytest.param(
             "continuous",
             Limits(6, 512, step_tokens=64, chunked_prefill=True, order="prefill_first"),
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -228,13 +230,27 @@ def test_an_answer_is_the_same_in_a_batch_and_in_chunks_as_alone(
     assert answers == expected
 
 
-def test_an_answer_is_the_same_after_a_preemption(ours: Ours, alone: list[list[int]]) -> None:
-    limits = Limits(12, 96, capacity="max_utilization", step_tokens=256, chunked_prefill=True)
+@pytest.mark.parametrize(
+    ("indices", "kv_blocks"),
+    [
+        (tuple(range(17)), 84),
+        pytest.param((17, 18), 326, marks=pytest.mark.slow),
+        pytest.param((17, 19), 501, marks=pytest.mark.slow),
+    ],
+)
+def test_an_answer_is_the_same_after_a_preemption(
+    ours: Ours, alone: list[list[int]], indices: tuple[int, ...], kv_blocks: int
+) -> None:
+    # In blocks of 4 tokens these prompts fit together, and their answers do not.
+    limits = Limits(
+        16, kv_blocks, 4, capacity="max_utilization", step_tokens=2048, chunked_prefill=True
+    )
+    some = replace(ours, prompts=[ours.prompts[i] for i in indices])
 
-    answers, plans = ours.answers("continuous", limits, (NEW_TOKENS,) * 20)
+    answers, plans = some.answers("continuous", limits, (NEW_TOKENS,) * len(indices))
 
     assert sum(len(plan.preempted) for plan in plans) > 0
-    assert answers == alone
+    assert answers == [alone[i] for i in indices]
 
 
 def test_an_answer_is_the_same_when_its_prompt_is_found_in_the_cache(
@@ -267,7 +283,8 @@ def test_logits_in_bfloat16_are_near_those_in_float32(
         at = torch.arange(count)
         exact = ours.model.logits(torch.tensor(prompt), at, attend, at).numpy()
         assert logits is not None
-        assert np.sqrt(((logits - exact) ** 2).mean() / (exact**2).mean()) < 0.02
+        # As far as torch is with the same weights in bfloat16: 0.01 to 0.034.
+        assert np.sqrt(((logits - exact) ** 2).mean() / (exact**2).mean()) < 0.034
 
 
 @pytest.fixture(scope="module")

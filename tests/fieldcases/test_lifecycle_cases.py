@@ -32,7 +32,7 @@ from harness.core.record import Outcome
 from harness.core.rundir import MANIFEST, REQUESTS, safe_name
 from harness.core.stages import parse_stages
 from harness.core.workload import Load, LoadKind, Workload
-from harness.gate.baseline import save_baseline
+from harness.gate.baseline_store import act, save_baseline
 from reports.page import write_report
 
 BACKLOG = Load(LoadKind.BACKLOG)
@@ -248,7 +248,13 @@ def test_g07_a_baseline_cannot_be_named_out_of_its_store(
     folder = build.folder(tmp_path / "run", build.run([build.record()]))
 
     with pytest.raises(UsageError):
-        save_baseline(tmp_path / "store", name, folder, datetime(2030, 1, 2, tzinfo=UTC))
+        save_baseline(
+            tmp_path / "store",
+            name,
+            [folder],
+            act(datetime(2030, 1, 2, tzinfo=UTC), "Ada", ""),
+            "0.1.0",
+        )
 
     assert {path.name for path in tmp_path.iterdir()} <= {"run", "store"}
 

@@ -95,6 +95,19 @@ def finished(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Prog
     return made
 
 
+@pytest.fixture(scope="session")
+def alike(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> Program:
+    """As `finished`, for tests of what was answered: it may be INVALID, as nothing is timed."""
+    made = Program(tmp_path_factory.mktemp("alike"), tiny_model)
+    result = made.run_tiny(
+        "--policy", "static,continuous", "--repeat-mix", "3", "--seed", "5",
+        "--baseline", "inhouse-static", out="job",
+    )  # fmt: skip
+    assert measured(result), result.stderr
+    (made.folder / "stdout.txt").write_text(result.stdout)
+    return made
+
+
 @pytest.fixture
 def processes_in() -> Callable[..., list[int]]:
     """The live processes that work in a folder, and have `word` on their command line if given."""

@@ -39,6 +39,7 @@ def manifest(folder: Path) -> Any:
     return json.loads((folder / "manifest.json").read_text())
 
 
+@pytest.mark.slow
 def test_every_level_is_an_ordinary_run_and_the_whole_is_json_and_a_page(program: Any) -> None:
     result = ablate(program, "--rounds", "1", "--seed", "5", "--repeat-mix", "2", "--batched-tokens", "24")  # fmt: skip
     job = program.folder / "job"
@@ -58,6 +59,7 @@ def test_every_level_is_an_ordinary_run_and_the_whole_is_json_and_a_page(program
     assert compared.returncode == 0, compared.stderr
 
 
+@pytest.mark.slow
 def test_a_round_sends_the_same_bytes_to_all_levels_and_the_next_goes_backwards(
     program: Any,
 ) -> None:
@@ -79,6 +81,7 @@ def test_a_round_sends_the_same_bytes_to_all_levels_and_the_next_goes_backwards(
     assert "inhouse-static-1" in result.stderr, "progress goes where it disturbs no program"
 
 
+@pytest.mark.slow
 def test_a_level_that_cannot_start_is_shown_as_failed_and_the_next_is_tried(program: Any) -> None:
     result = program(
         "ablate", "tiny.toml", "--model", str(program.model), "--slots", "4", "--threads", "1",
@@ -98,6 +101,7 @@ def test_a_level_that_cannot_start_is_shown_as_failed_and_the_next_is_tried(prog
     assert "no ratio" in (program.folder / "job/ablation.html").read_text()
 
 
+@pytest.mark.slow
 def test_an_interrupted_ablation_keeps_what_was_measured_and_leaves_no_server(
     program: Any, processes_in: Callable[..., list[int]]
 ) -> None:

@@ -39,3 +39,10 @@ def test_the_wheel_holds_every_source_file_specification_and_template(members: s
     }
 
     assert wanted - members == set()
+
+
+def test_the_wheel_holds_what_others_have_published(members: set[str]) -> None:
+    claims = {member for member in members if member.startswith("reports/baselines/")}
+
+    assert len(claims) >= 10
+    assert {claim.rpartition(".")[2] for claim in claims} == {"toml"}

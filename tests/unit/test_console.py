@@ -16,7 +16,6 @@ from harness.core.engine import EngineSpec
 from harness.core.manifest import Counts
 from harness.core.plan import RunPlan
 from harness.core.workload import Load, LoadKind
-from harness.gate.baseline import Baseline, BaselineLabel
 from harness.gate.comparison import compare
 from harness.gate.comparison_table import comparison_table
 from harness.gate.tables import metric_table
@@ -135,14 +134,6 @@ def test_a_plan_says_its_seed_before_anything_starts() -> None:
     console.print_plan(plan, out)
     assert "eight-agents x4 backlog, seed 77: 3 runs of inhouse-static\n" in shown(out)
     assert "no ratio" in shown(out)
-
-
-def test_baselines_are_listed_with_what_they_were_measured_on(build: Any) -> None:
-    label = BaselineLabel("nightly", "2030-01-01T00:00:00+00:00", "run-1")
-    out = terminal(200)
-    console.print_baselines([(Baseline(label, Path("b")), build.manifest())], out)
-    for part in ("nightly", "SmolLM2-135M bf16", "2-core AMD EPYC", "eight-agents x4 backlog"):
-        assert part in shown(out)
 
 
 def test_a_simulated_ratio_names_its_baseline_and_its_terms() -> None:

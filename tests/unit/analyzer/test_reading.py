@@ -20,6 +20,7 @@ from harness.core.rundir import REQUESTS, STEPS
 
 instants = st.integers(0, 2**62)
 maybe = st.none() | st.integers(0, 2**40)
+marks = st.none() | st.text(alphabet="abcXYZ059-_", min_size=1, max_size=40)
 errors = st.none() | st.builds(RequestError, st.text(), st.text())
 tokens = st.lists(st.none() | st.integers(0, 9), max_size=5)
 records = tokens.flatmap(
@@ -48,11 +49,16 @@ records = tokens.flatmap(
         first_answer_ns=maybe,
         usage_tokens=maybe,
         cached_tokens=maybe,
+        ids_marks=marks,
+        text_marks=marks,
     )
 )
 
 
-NEWER_FIELDS = ("retries", "first_event_ns", "first_answer_ns", "usage_tokens", "cached_tokens")
+NEWER_FIELDS = (
+    *("retries", "first_event_ns", "first_answer_ns", "usage_tokens", "cached_tokens"),
+    *("ids_marks", "text_marks"),
+)
 
 
 def written(build: Any, folder: Path, requests: int = 3) -> Path:
@@ -146,6 +152,7 @@ def bad_lines(record: RequestRecord) -> dict[str, bytes]:
         "a fraction for a number": line_of(record, sent_ns=5.5),
         "a number that fits nowhere": line_of(record, sent_ns=2**63),
         "a null where a number must be": line_of(record, due_ns=None),
+        "marks that are no ASCII": line_of(record, text_marks="é"),
         "an outcome that is none": line_of(record, outcome="fine"),
         "a word among the instants": line_of(record, events_ns=[1, "2"]),
         "more instants than counts": line_of(record, events_tokens=[1]),

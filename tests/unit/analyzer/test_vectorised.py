@@ -92,6 +92,11 @@ def tpot(record: RequestRecord) -> float:
     return seconds(record.events_ns[-1], record.events_ns[0]) / (tokens - 1)
 
 
+def normalized(record: RequestRecord, e2e_s: float) -> float:
+    tokens = output_tokens(record) or 0
+    return latency(record, e2e_s / tokens if tokens else math.nan)
+
+
 def tpot_after_first_event(record: RequestRecord) -> float:
     if record.outcome is Outcome.FAILED:
         return math.inf if record.output_tokens_asked >= 2 else math.nan
@@ -123,6 +128,7 @@ def request_row(record: RequestRecord, *, is_open_loop: bool) -> list[object]:
         latency(record, seconds(first, record.sent_ns)),
         latency(record, seconds(last, zero)),
         tpot(record),
+        normalized(record, seconds(last, zero)),
         latency(record, seconds(record.first_event_ns, zero)),
         latency(record, seconds(record.first_answer_ns, zero)),
         tpot_after_first_event(record),

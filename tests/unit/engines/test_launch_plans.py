@@ -222,8 +222,16 @@ CASES = [
     ("llama-cpp", {"batched_tokens": 256}, "--batch-size 256 --ubatch-size 256"),
     ("transformers", {"kv_tokens": 1000}, "--cb-num-blocks 4"),
     ("inhouse", {"kv_tokens": 1000}, "--kv-tokens 1000"),
-    ("inhouse", {"batched_tokens": 256, "chunked_prefill": True}, "--batched-tokens 256 --chunked-prefill"),
-    ("inhouse", {"chunked_prefill": False, "prefix_cache": True}, "--no-chunked-prefill --prefix-cache"),
+    (
+        "inhouse",
+        {"batched_tokens": 256, "chunked_prefill": True},
+        "--batched-tokens 256 --chunked-prefill",
+    ),
+    (
+        "inhouse",
+        {"chunked_prefill": False, "prefix_cache": True},
+        "--no-chunked-prefill --prefix-cache",
+    ),
 ]
 
 

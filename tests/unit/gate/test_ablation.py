@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from harness.analyzer.estimators import t_quantile
 from harness.analyzer.summary import MetricValue
 from harness.core.jsonable import from_json, to_json
-from harness.gate.ablation import METRICS, Ablation, AblationLevel, LevelRun, climb, worth
+from harness.gate.ablation import METRICS, Ablation, AblationLevel, climb, worth
+from harness.gate.attempt import RunOutcome
 
 TRUTH = (1.0, 1.02, 1.5, 0.9)
 
@@ -125,7 +126,7 @@ def ablation(known: Sequence[str]) -> Ablation:
             key=key,
             name=f"inhouse-{key}",
             adds=(f"{key} batching",),
-            runs=(LevelRun(f"inhouse-{key}", "VALID"),),
+            runs=(RunOutcome(f"inhouse-{key}", "VALID"),),
             values=tuple(column[i] for column in columns),
             remarks=(),
         )

@@ -15,9 +15,10 @@ from harness.core.manifest import RunStatus
 from harness.core.record import StepRecord
 from harness.core.workload import Arrival, Load, LoadKind, Request, Workload
 from harness.gate.ablation import Ablation, AblationLevel
-from harness.gate.ablation_judging import Attempt, LevelAttempts, cautions_of, judge_levels
+from harness.gate.ablation_judging import LevelAttempts, cautions_of, judge_levels
 from harness.gate.ablation_remarks import Sent, observe, remarks, sent_of, shares_prefixes
 from harness.gate.ablation_table import claims, level_table, not_counted, waterfall_tables
+from harness.gate.attempt import Attempt
 
 STATIC, DYNAMIC, CONTINUOUS, PAGED, CHUNKED, PREFIX = LADDER
 BASE = EngineSpec("inhouse", "inhouse", "smollm2", slots=4)

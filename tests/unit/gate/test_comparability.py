@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from harness.core.errors import ExitCode, NotComparable
-from harness.core.manifest import Ceilings, RunManifest
+from harness.core.manifest import Ceilings, ClientFacts, RunManifest
 from harness.core.workload import Load, LoadKind
+from harness.gate.allowance import KEYS
 from harness.gate.comparability import differences, require_comparable
 
 
@@ -235,7 +237,8 @@ def test_refusing_lists_every_difference_and_means_exit_4(base: RunManifest) -> 
     assert str(caught.value) == (
         "run-1 and run-2 are not alike: dtype: bfloat16 (baseline) / float32 (candidate); "
         "CPU: AMD EPYC (baseline) / Intel Xeon (candidate); "
-        "measure both sides with the same model, workload and machine"
+        "measure both sides with the same model, workload and machine, or say that it may differ, of "
+        "--allow dtype --allow cpu"
     )
 
 
@@ -310,3 +313,136 @@ def test_launches_that_differ_in_nothing_else_are_told_apart_by_their_fingerprin
     assert factors(one, base) == []
     assert factors(one, other) == ["launch: inhouse [aaaaaaaa] / inhouse [bbbbbbbb]"]
     assert factors(one, with_engine(other, slots=4)) == ["slots: 8 / 4"]
+
+
+def test_runs_of_two_versions_of_batchmark_are_refused(base: RunManifest) -> None:
+    assert refusals(base, replace(base, tool_version="0.2.0")) == [
+        "batchmark version: 0.1.0 (baseline) / 0.2.0 (candidate)"
+    ]
+
+
+def test_another_warm_up_is_refused_unless_it_follows_from_other_slots(base: RunManifest) -> None:
+    other = replace(base, warmup_requests=9)
+    assert refusals(base, other) == ["warm-up: 2 (baseline) / 9 (candidate)"]
+    assert refusals(base, with_engine(other, slots=4)) == []
+
+
+def test_what_is_around_the_two_sides_is_one_caution(base: RunManifest) -> None:
+    (doubt,) = differences(base, with_machine(base, os="Linux 9", python="3.12")).cautions
+    assert doubt.code == "SURROUNDINGS_DIFFER"
+    assert doubt.message.endswith("system: Linux / Linux 9, Python: 3.11 / 3.12")
+
+
+def test_a_client_that_read_otherwise_is_doubted(base: RunManifest) -> None:
+    one = ClientFacts(1, 0.1, 0.0, 9, 1.0, 1.0, reads_by="compiled")
+    other = replace(one, workers=2, reads_by="asyncio")
+    (doubt,) = differences(replace(base, client=one), replace(base, client=other)).cautions
+    assert doubt.message.endswith("sending processes: 1 / 2, sockets read by: compiled / asyncio")
+
+
+def test_an_allowed_key_is_neither_refused_nor_a_factor(base: RunManifest) -> None:
+    other = with_engine(with_machine(base, cpu_model="Intel Xeon"), policy="continuous", slots=4)
+    found = require_comparable(base, other, ("cpu", "slots", "cores"), one_factor=True)
+
+    assert (found.refusals, found.cautions) == ((), ())
+    assert [d.factor for d in found.factors] == ["policy: static / continuous"]
+    assert [d.key for d in found.allowed] == ["cpu", "slots"]
+
+
+def test_a_second_factor_is_refused_where_nobody_named_both_sides_together(
+    base: RunManifest,
+) -> None:
+    other = with_engine(base, policy="continuous", slots=4)
+
+    assert require_comparable(base, other).refusals == ()
+    with pytest.raises(NotComparable) as caught:
+        require_comparable(base, other, one_factor=True)
+    assert str(caught.value) == (
+        "run-1 and run-1 are not alike: policy: static (baseline) / continuous (candidate); "
+        "slots: 8 (baseline) / 4 (candidate); "
+        "let one factor differ, or say that it may differ, of --allow policy --allow slots"
+    )
+
+
+# What is written down of a run and decides no comparison, each with its reason.
+RECORDED = {
+    "run_id", "status", "created_utc", "ended_ns", "ended_utc", "failure", "start_ns",  # which run
+    "command", "launch", "labels",  # the label `launch` stands for the engine's whole command line
+    "counts", "client", "ceilings", "machine.burn_in_s",  # how it went: checked in each run
+    "engine.name", "engine.port", "engine.served_name", "facts.served_name",  # what it is called
+    "facts.model",  # told apart by its digest
+    "engine.metrics_url", "engine.api_key_env", "engine.program",  # the way in
+    "slos",  # a side is judged by those of the other
+    "engine.dtype", "engine.context_tokens", "engine.model", "facts.settings",  # asked: facts say
+    "workload.title", "workload.repeat_mix", "workload.prompt_tokens", "workload.output_tokens",
+    "workload.requests", "workload.distinct_prompts",  # in the shape's digest, and the prompts'
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def known(base: RunManifest) -> RunManifest:
+    """A run of which every setting is known: nothing can be said of one that is not."""
+    said = with_facts(base, context_tokens=2048, settings={"kv_dtype": "bf16"})
+    return with_engine(
+        replace(said, labels={"launch": "a"}),
+        batched_tokens=512, kv_tokens=1000, chunked_prefill=False, speculative="ngram",
+    )  # fmt: skip
+
+
+def leaves(manifest: RunManifest) -> dict[str, RunManifest]:
+    """The manifest with another value in one field, by the field's name, for each field."""
+    found = {}
+    for part in dataclasses.fields(manifest):
+        value = getattr(manifest, part.name)
+        if part.name in ("engine", "workload", "machine", "facts"):
+            for inner in dataclasses.fields(value):
+                changed = replace(value, **{inner.name: another(getattr(value, inner.name))})
+                found[f"{part.name}.{inner.name}"] = replace(manifest, **{part.name: changed})
+        else:
+            found[part.name] = replace(manifest, **{part.name: another(value)})
+    return found
+
+
+def another(value: Any) -> Any:  # noqa: PLR0911 - one branch per kind of value
+    match value:
+        case bool():
+            return not value
+        case str():
+            return f"{value}?"
+        case int() | float():
+            return value * 2 + 1
+        case None:
+            return 7
+        case tuple():
+            return (*value, "?")
+        case Load():
+            return Load(LoadKind.CLOSED, concurrency=3)
+        case dict():
+            return {**value, "?": "?"}
+    return value
+
+
+def test_every_key_of_the_manifest_is_compared_or_is_known_to_decide_nothing(
+    known: RunManifest,
+) -> None:
+    silent = {
+        name
+        for name, other in leaves(known).items()
+        if not any(dataclasses.astuple(differences(known, other)))
+    }
+    assert silent == RECORDED
+
+
+def test_every_key_that_is_refused_or_a_factor_can_be_allowed(known: RunManifest) -> None:
+    others = [
+        *leaves(known).values(),
+        replace(known, labels={"launch": "b"}),
+        replace(known, labels={"launch": "a", "definitions": "of another tool"}),
+        with_facts(known, settings={"kv_dtype": "fp8"}),
+        with_workload(known, load=Load(LoadKind.CLOSED, concurrency=3), requests=1),
+    ]
+    found = [differences(known, other) for other in others]
+    keys = {d.key for one in found for d in (*one.refusals, *one.factors)}
+
+    # A run folder that can be read has our format, and no run is a retired baseline.
+    assert keys - {"format_version"} == set(KEYS) - {"retired"}

@@ -13,6 +13,7 @@ from harness.analyzer.metrics import METRICS
 from harness.analyzer.summary import Summary
 from harness.core.errors import NotComparable, UsageError
 from harness.core.jsonable import to_json
+from harness.core.slo import parse_slos
 from harness.gate.comparison import Comparison, ComparisonTable, compare, phrase
 
 
@@ -197,3 +198,19 @@ def test_swapping_the_sides_inverts_every_ratio(
         if left.lo is not None and right.hi is not None:
             assert left.lo * right.hi == pytest.approx(1, rel=1e-6)
             assert left.lo <= left.ratio <= left.hi
+
+
+def test_sides_that_are_judged_by_different_limits_have_no_ratio_of_goodput(build: Any) -> None:
+    limits = {text: parse_slos((text,)) for text in ("ttft=1s", "ttft=2s")}
+    one, same, other = (
+        build.summary([build.record(0)], slos=limits[text])
+        for text in ("ttft=1s", "ttft=1s", "ttft=2s")
+    )
+    alike = compare("base", [one], "cand", [same], paired=True)
+    unlike = compare("base", [one], "cand", [other], paired=True)
+    for metric in ("goodput_frac", "goodput_req_s"):
+        assert row(alike, metric).ratio == 1.0
+        found = row(unlike, metric)
+        assert (found.baseline, found.candidate, found.ratio) == (None, None, None)
+        assert "different limits; name them with --slo" in (found.reason or "")
+    assert row(unlike, "request_s").ratio == 1.0

@@ -93,3 +93,18 @@ def test_one_line_is_one_short_line_whatever_comes_in(text: str) -> None:
     assert len(line) <= 40
     assert line.isprintable()
     assert line == line.strip()
+
+
+@pytest.mark.parametrize(
+    ("lo", "hi", "unit", "text"),
+    [
+        (0.0119, 0.0142, "s", "11.9 to 14.2 ms"),
+        (0.0009, 0.0012, "s", "900 µs to 1.20 ms"),
+        (0.02, 0.035, "share", "2.0 to 3.5 %"),
+        (9.0, 10.5, "tok/s", "9.00 to 10.5 tok/s"),
+    ],
+)
+def test_two_bounds_say_their_unit_once_where_it_is_the_same(
+    lo: float, hi: float, unit: str, text: str
+) -> None:
+    assert formatting.span(lo, hi, unit) == text

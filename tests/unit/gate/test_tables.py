@@ -7,6 +7,8 @@ from harness.analyzer.metrics import METRICS
 from harness.core.cautions import Code, caution
 from harness.core.engine import EngineSpec
 from harness.core.record import Outcome, RequestError
+from harness.core.slo import parse_slos
+from harness.core.workload import Load, LoadKind
 from harness.gate import tables
 from harness.gate.cells import Table, Tone
 from harness.gate.comparison import Comparison, ComparisonTable
@@ -38,7 +40,9 @@ def test_the_metric_table_has_a_row_for_every_metric_of_requests_and_a_column_fo
     build: Any,
 ) -> None:
     table = tables.metric_table([build.summary([build.record()]), build.summary([])])
-    own = [m.title for m in METRICS if m.refines is None and not m.is_of_steps]
+    own = [
+        m.title for m in METRICS if m.refines is None and not m.is_of_steps and not m.is_optional
+    ]
     assert [row[0].text for row in table.rows] == own
     assert {len(row) for row in table.rows} == {len(table.columns)} == {3}
 
@@ -176,3 +180,37 @@ def test_an_interrupted_run_says_how_many_were_not_sent(build: Any) -> None:
     summary = build.summary([build.record(outcome=Outcome.CANCELLED)], counts=counts)
     (row,) = tables.validity_table([summary]).rows
     assert row[2].text == "0 of 5 ok, 1 cancelled, 4 not sent"
+
+
+def test_a_value_that_its_run_bounds_is_shown_with_its_bounds(build: Any) -> None:
+    load = Load(LoadKind.POISSON, rate_rps=10)
+    # Two latencies that take turns: no request says anything of the next.
+    records = [
+        build.record(i, (100 * i + 50 + i % 2 * 10, 100 * i + 90), due_ms=100 * i)
+        for i in range(800)
+    ]
+    table = tables.metric_table([build.summary(records, load=load)])
+    assert row_of(table, "TTFT p50")[1] == "50.0 ms (50.0 to 60.0 ms)"
+    (cell,) = (row[1] for row in table.rows if row[0].text == "TTFT p50")
+    assert "n_eff 800" in cell.note
+    assert "MLPerf-style estimate 60.0 ms" in cell.note
+    assert row_of(table, "failure rate")[1] == "0.0 % (0.0 to 0.5 %)"
+
+
+def test_a_value_that_its_run_does_not_bound_says_so_once_for_all(build: Any) -> None:
+    records = [build.record(i, (10 * (i + 1), 5000 + i)) for i in range(60)]
+    table = tables.metric_table([build.summary(records)])
+    shown = row_of(table, "TTFT p90")[1]
+    assert shown.startswith("540 ms")
+    number = shown.removeprefix("540 ms")
+    (note,) = (note for note in table.notes if note.startswith(number + " "))
+    assert "not bounded by this run" in note
+    assert sum("not bounded" in note for note in table.notes) == 1
+
+
+def test_goodput_has_rows_only_where_limits_were_named(build: Any) -> None:
+    records = [build.record(i) for i in range(3)]
+    plain, judged = build.summary(records), build.summary(records, slos=parse_slos(("ttft=1s",)))
+    for summaries, rows in (([plain], 0), ([judged], 2), ([plain, judged], 2)):
+        table = tables.metric_table(summaries)
+        assert sum("goodput" in row[0].text for row in table.rows) == rows

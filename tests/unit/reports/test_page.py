@@ -19,6 +19,7 @@ SECTIONS = (
     "headline",
     "validity",
     "comparison",
+    "published",
     "figures",
     "steps",
     "metrics",
@@ -192,3 +193,22 @@ def test_repeats_are_told_apart_and_share_their_engines_colour(build: Any) -> No
     html = render_report(runs, [])
     assert "inhouse-static #3" in text_of("metrics", html)
     assert "One curve a run." in text_of("figures", html)
+
+
+def test_what_was_allowed_to_differ_is_the_first_line_of_the_page(build: Any) -> None:
+    runs, (table,) = pair(build)
+    allowed = replace(table, allowed=("CPU: A / B",))
+
+    said = text_of("headline", render_report(runs, [allowed]))
+    assert said.startswith("NOT ALIKE, compared because of --allow: CPU: A / B")
+    assert "NOT ALIKE" not in text_of("headline", render_report(runs, [table]))
+
+
+def test_claims_by_others_stand_apart_and_only_beside_what_they_are_about(build: Any) -> None:
+    runs, tables = pair(build)
+    html = render_report(runs, tables)
+
+    assert "Claims by others, not your baseline" in text_of("published", html)
+    assert "up to 23x total token throughput vs HF Pipelines static" in text_of("published", html)
+    assert "23x" not in text_of("headline", html) + text_of("comparison", html)
+    assert 'id="published"' not in render_report(runs, [])

@@ -13,7 +13,8 @@ import pytest
 from harness.analyzer.metrics import find_metric
 from harness.analyzer.summary import MetricValue
 from harness.core.ablation_plan import LADDER
-from harness.gate.ablation import METRICS, Ablation, AblationLevel, LevelRun, climb
+from harness.gate.ablation import METRICS, Ablation, AblationLevel, climb
+from harness.gate.attempt import RunOutcome
 from reports.waterfall import waterfall, waterfalls
 from reports.waterfall_page import render_ablation
 
@@ -62,7 +63,7 @@ def ablation(
             key=rung.key,
             name=rung.name,
             adds=(rung.adds,),
-            runs=tuple(LevelRun(f"{rung.name}-{i}", "VALID") for i in range(len(noise))),
+            runs=tuple(RunOutcome(f"{rung.name}-{i}", "VALID") for i in range(len(noise))),
             values=tuple(column[k] for column in columns),
             remarks=("paged KV cache was not at work: it was idle",) * (rung.key == "paged"),
         )
@@ -145,7 +146,7 @@ def test_few_rounds_draw_no_interval_and_claim_nothing_clear(
 
 def test_a_run_that_does_not_count_is_said_in_the_headline(build: Any) -> None:
     made = ablation()
-    cut = replace(made.levels[1], runs=(LevelRun("inhouse-dynamic-1", "FAILED", "it <died>"),))
+    cut = replace(made.levels[1], runs=(RunOutcome("inhouse-dynamic-1", "FAILED", "it <died>"),))
     text = page(build, replace(made, levels=(made.levels[0], cut, *made.levels[2:])))
 
     assert "do not count: inhouse-dynamic-1 is FAILED" in text.split("</header>")[0]

@@ -1,0 +1,1 @@
+"""Results of other benchmark tools, read into run folders: one module per tool."""

@@ -1,0 +1,57 @@
+"""What `sweep` and `capacity` share: one plan, measured at loads that differ in one number.
+
+Each point is a run of its own: the engine is launched afresh, so that no cache, no queue and no
+leftover of the load before it is met by the next, and the seed is another one, so that no prompt
+comes twice.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from engines.registry import policies
+from harness import console
+from harness.commands.engines import keep_preflight
+from harness.commands.measuring import Bench, checked_engines, open_work
+from harness.core.clock import utc_now
+from harness.core.engine_flags import KnownEngines
+from harness.core.engines_file import read_engines
+from harness.core.load_points import Axis
+from harness.core.manifest import RunManifest
+from harness.core.plan import LoadFlags, RunFlags, parse_load, plan_run
+from harness.core.rundir import create_folder
+
+
+def open_bench(flags: RunFlags, first: LoadFlags, command: tuple[str, ...], version: str) -> Bench:
+    """What all points share, checked; nothing is written yet. `first` is the load of the first."""
+    known = KnownEngines(policies(), read_engines(flags.engines.file))
+    plan, work = open_work(plan_run(replace(flags, load=first), utc_now(), known), flags.workload)
+    return Bench(plan, work, command, version)
+
+
+def begin(bench: Bench, what: str) -> None:
+    """Make the folder, say `what` is about to be measured, and keep what is known of the launch."""
+    plan = bench.plan
+    engines = checked_engines(plan)
+    create_folder(plan.folder)
+    console.print_line(f"{plan.workload}, seeds from {plan.seed}: {what}")
+    console.print_line(f"folder: {plan.folder}")
+    keep_preflight(engines, plan.folder)
+
+
+def bench_at(bench: Bench, load: LoadFlags, requests: int) -> Bench:
+    """The bench with that load, its mix sent so often that it makes `requests` at least."""
+    needed = math.ceil(requests / len(bench.work.spec.requests))
+    repeat_mix = max(load.repeat_mix or 1, needed)
+    return replace(bench, plan=replace(bench.plan, load=parse_load(load), repeat_mix=repeat_mix))
+
+
+def run_name(axis: Axis, level: float) -> str:
+    """How a level is called in the name of a run's folder, such as `rate-0.5`."""
+    return f"{axis.value}-{level:g}"
+
+
+def context_of_mix(manifest: RunManifest) -> str:
+    """Model, hardware and mix: what all loads have in common."""
+    return f"{manifest.model_title}, {manifest.machine.title}, {manifest.workload.name}"
