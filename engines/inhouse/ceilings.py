@@ -15,6 +15,7 @@ from pathlib import Path
 
 import torch
 
+from engines.inhouse.capture import wait_until_done
 from harness.core.clock import Clock, utc_now
 from harness.core.manifest import Ceilings
 from harness.core.units import NS_PER_S, ns_to_s, s_to_ns
@@ -105,21 +106,15 @@ def _flops_per_s(device: str, dtype: torch.dtype, effort: Effort, clock: Clock) 
 def _best_s(work: Callable[[], object], device: str, for_s: float, clock: Clock) -> float:
     """Seconds of the fastest `work` of those that fit into `for_s`, of three at least."""
     best_ns, rounds = NS_PER_S * 3600, 0
-    _finish(device)
+    wait_until_done(device)
     end_ns = clock.now_ns() + s_to_ns(for_s)
     while rounds < 3 or clock.now_ns() < end_ns:
         started_ns = clock.now_ns()
         work()
-        _finish(device)
+        wait_until_done(device)
         best_ns = min(best_ns, max(clock.now_ns() - started_ns, 1))
         rounds += 1
     return ns_to_s(best_ns)
-
-
-def _finish(device: str) -> None:
-    """Wait until `device` has done what it was given; a CPU always has."""
-    if device == "cuda":
-        torch.cuda.synchronize()
 
 
 def _cache_bytes() -> int:

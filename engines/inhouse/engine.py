@@ -16,6 +16,8 @@ import msgspec
 import torch
 
 from engines.inhouse.accounting import DoneStep, Totals
+from engines.inhouse.bucketed_decode import Bucket, BucketedDecode, Means
+from engines.inhouse.capture import CudaGraphs
 from engines.inhouse.forward import Forward
 from engines.inhouse.herald import Herald
 from engines.inhouse.kv_cache import CacheSize, KvCache, bytes_per_token
@@ -23,6 +25,7 @@ from engines.inhouse.llama_config import LlamaConfig
 from engines.inhouse.model import LlamaModel
 from engines.inhouse.native_forward import NativeForward, NativeOptions, load_native
 from engines.inhouse.options import EngineOptions
+from engines.inhouse.paged_attention import paged_attention
 from engines.inhouse.prefix_keys import prefix_keys
 from engines.inhouse.runner import Runner
 from engines.inhouse.torch_forward import TorchForward
@@ -224,4 +227,9 @@ def _forward(
         raise UsageError(msg)
     on_device = {name: tensor.to(device) for name, tensor in weights.items()}
     model, cache = LlamaModel(config, on_device), KvCache(config, size, dtype, device)
-    return TorchForward(model, cache, why_torch)
+    if device.type != "cuda":
+        return TorchForward(model, cache, reason=why_torch)
+    # No sequence outgrows the model's context, nor the cache.
+    most = Bucket(options.slots, min(size.kv_blocks, -(-config.context // size.block_tokens)))
+    means = Means(paged_attention(device), CudaGraphs())
+    return TorchForward(model, cache, BucketedDecode(model, cache, most, means))

@@ -24,13 +24,17 @@ class CacheSize:
 
 
 class KvCache:
-    """The tensors, written by slot and read by block. Starts as zeros: a NaN would spread."""
+    """The tensors, written by slot and read by block. Starts as zeros: a NaN would spread.
+
+    Behind the blocks that the scheduler hands out lies `scratch_block`, for rows of no sequence.
+    """
 
     def __init__(
         self, config: LlamaConfig, size: CacheSize, dtype: torch.dtype, device: torch.device
     ) -> None:
         self.block_tokens = size.block_tokens
-        shape = (size.kv_blocks, size.block_tokens, 2 * config.kv_heads, config.head_dim)
+        self.scratch_block = size.kv_blocks
+        shape = (size.kv_blocks + 1, size.block_tokens, 2 * config.kv_heads, config.head_dim)
         self._layers = [
             torch.zeros(shape, dtype=dtype, device=device) for _ in range(config.layers)
         ]
@@ -44,6 +48,10 @@ class KvCache:
     def write(self, layer: int, slots: torch.Tensor, kv: torch.Tensor) -> None:
         """Store `kv` [tokens, 2 * kv_heads, head_dim] in `slots` [tokens]."""
         self._layers[layer].flatten(0, 1).index_copy_(0, slots, kv)
+
+    def layer(self, layer: int) -> torch.Tensor:
+        """All blocks of a layer, [blocks, block_tokens, 2 * kv_heads, head_dim], as they lie."""
+        return self._layers[layer]
 
     def gather(self, layer: int, blocks: torch.Tensor) -> torch.Tensor:
         """The tokens of `blocks` [rows, blocks] as [rows, tokens, 2 * kv_heads, head_dim].

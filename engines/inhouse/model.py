@@ -59,9 +59,25 @@ class LlamaModel:
 
     @torch.inference_mode()
     def logits(
-        self, token_ids: torch.Tensor, positions: torch.Tensor, attend: Attend, wanted: torch.Tensor
+        self,
+        token_ids: torch.Tensor,
+        positions: torch.Tensor,
+        attend: Attend,
+        wanted: torch.Tensor | None,
     ) -> torch.Tensor:
-        """Logits [wanted, vocabulary] of the `wanted` rows of `token_ids` [rows] at `positions`."""
+        """Logits [wanted, vocabulary] of the `wanted` rows of `token_ids` [rows] at `positions`.
+
+        None: of all rows.
+        """
+        hidden = self.read(token_ids, positions, attend)
+        rows = hidden if wanted is None else hidden[wanted]
+        return self._output(self._norm(rows, self._output_norm))
+
+    @torch.inference_mode()
+    def read(
+        self, token_ids: torch.Tensor, positions: torch.Tensor, attend: Attend
+    ) -> torch.Tensor:
+        """What all layers make of `token_ids` [rows] at `positions`: [rows, hidden]."""
         hidden = embedding(token_ids, self._embedding)
         rotation = self._rotation(positions)
         for index, layer in enumerate(self._layers):
@@ -71,7 +87,7 @@ class LlamaModel:
             normed = self._norm(hidden, layer.mlp_norm)
             gate, up = layer.gate_up(normed).chunk(2, dim=-1)
             hidden = hidden + layer.down(silu(gate).mul_(up))
-        return self._output(self._norm(hidden[wanted], self._output_norm))
+        return hidden
 
     def _norm(self, rows: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return rms_norm(rows, weight.shape, weight, self.config.norm_eps)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 
-from engines.inhouse.attention import Attend, decode_attention, prefill_attention
+from engines.inhouse.attention import decode_attention, prefill_attention
+from engines.inhouse.capture import wait_until_done
 from engines.inhouse.forward import NumberBytes, TokenIds
 from engines.inhouse.kv_cache import KvCache
 from engines.inhouse.llama_config import LlamaConfig
@@ -14,15 +16,56 @@ from engines.inhouse.model import LlamaModel
 from engines.scheduling.step import Decode, Prefill
 
 
+class Decoder(Protocol):
+    """The half of a Forward that makes the next token of sequences which were read."""
+
+    @property
+    def name(self) -> str:
+        """How it computes, in a word or two; empty where there is nothing to say."""
+        ...
+
+    def __call__(self, decodes: Sequence[Decode], token_ids: TokenIds) -> list[int]:
+        """See Forward.decode."""
+        ...
+
+
+class RaggedDecode:
+    """A Decoder whose steps have the shape of their batch: nothing is padded but attention."""
+
+    name = ""
+
+    def __init__(self, model: LlamaModel, cache: KvCache) -> None:
+        self._model = model
+        self._cache = cache
+
+    def __call__(self, decodes: Sequence[Decode], token_ids: TokenIds) -> list[int]:
+        """See Decoder."""
+        device = self._model.device
+        order = sorted(range(len(decodes)), key=lambda i: -decodes[i].position)
+        rows = [decodes[i] for i in order]
+        logits = self._model.logits(
+            torch.tensor([token_ids[i] for i in order], device=device),
+            torch.tensor([d.position for d in rows], device=device),
+            decode_attention(self._cache, rows, self._model.dtype, device),
+            None,
+        )
+        chosen = dict(zip(order, logits.argmax(dim=-1).tolist(), strict=True))
+        return [chosen[i] for i in range(len(decodes))]
+
+
 class TorchForward:
     """A Forward over a LlamaModel and a KvCache on the same device.
 
-    `reason` is why torch computes where something faster would have, if so.
+    `decoder` makes the tokens of decoding rows; None: a RaggedDecode. `reason` is why torch
+    computes where something faster would have, if so.
     """
 
-    def __init__(self, model: LlamaModel, cache: KvCache, reason: str = "") -> None:
+    def __init__(
+        self, model: LlamaModel, cache: KvCache, decoder: Decoder | None = None, reason: str = ""
+    ) -> None:
         self._model = model
         self._cache = cache
+        self._decoder = decoder or RaggedDecode(model, cache)
         self._reason = reason
 
     @property
@@ -33,8 +76,9 @@ class TorchForward:
     @property
     def name(self) -> str:
         """See Forward."""
+        remarks = ", ".join(filter(None, (self._decoder.name, self._reason)))
         name = f"torch on {self._model.device.type}"
-        return f"{name} ({self._reason})" if self._reason else name
+        return f"{name} ({remarks})" if remarks else name
 
     @property
     def number_bytes(self) -> NumberBytes:
@@ -58,30 +102,20 @@ class TorchForward:
             count = prefill.tokens + prefill.padding_tokens
             rows += [*own, *[0] * prefill.padding_tokens]
             positions += range(prefill.first, prefill.first + count)
-        attend = prefill_attention(self._cache, prefills, self._model.device)
-        return self._greedy(rows, positions, attend, wanted)
+        device = self._model.device
+        fed = (
+            torch.tensor(rows, device=device),
+            torch.tensor(positions, device=device),
+            prefill_attention(self._cache, prefills, device),
+        )
+        if not wanted:  # chunks of which none is the last: nobody needs what they come to
+            self._model.read(*fed)
+            wait_until_done(device.type)  # or its time would count as that of what comes next
+            return []
+        logits = self._model.logits(*fed, torch.tensor(wanted, device=device))
+        chosen: list[int] = logits.argmax(dim=-1).tolist()
+        return chosen
 
     def decode(self, decodes: Sequence[Decode], token_ids: TokenIds) -> list[int]:
         """See Forward."""
-        order = sorted(range(len(decodes)), key=lambda i: -decodes[i].position)
-        rows = [decodes[i] for i in order]
-        attend = decode_attention(self._cache, rows, self._model.dtype, self._model.device)
-        positions = [d.position for d in rows]
-        made = self._greedy(
-            [token_ids[i] for i in order], positions, attend, list(range(len(rows)))
-        )
-        chosen = dict(zip(order, made, strict=True))
-        return [chosen[i] for i in range(len(decodes))]
-
-    def _greedy(
-        self, token_ids: list[int], positions: list[int], attend: Attend, wanted: list[int]
-    ) -> list[int]:
-        device = self._model.device
-        logits = self._model.logits(
-            torch.tensor(token_ids, device=device),
-            torch.tensor(positions, device=device),
-            attend,
-            torch.tensor(wanted or [0], device=device),  # chunks that are not last want none
-        )
-        chosen: list[int] = logits.argmax(dim=-1).tolist()
-        return chosen[: len(wanted)]
+        return self._decoder(decodes, token_ids)

@@ -18,8 +18,11 @@ from gguf.constants import GGMLQuantizationType as Kind
 from numpy.typing import NDArray
 from safetensors.torch import save_file
 
+from engines.inhouse.bucketed_decode import Bucket, BucketedDecode, Means
+from engines.inhouse.capture import Eager
 from engines.inhouse.kv_cache import CacheSize, KvCache
 from engines.inhouse.model import LlamaModel
+from engines.inhouse.paged_attention import GATHERED
 from engines.inhouse.runner import Runner
 from engines.inhouse.torch_forward import TorchForward
 from engines.inhouse.weights import load_weights
@@ -189,10 +192,15 @@ def plain_answers(tensors: Tensors) -> list[list[int]]:
     return answers
 
 
-def our_answers(path: Path, policy: str = "continuous", *, pads: bool = False) -> list[list[int]]:
+def our_answers(
+    path: Path, policy: str = "continuous", *, pads: bool = False, in_buckets: bool = False
+) -> list[list[int]]:
     config, weights = load_weights(path, torch.float32)
     cache = KvCache(config, CacheSize(64, 4), torch.float32, torch.device("cpu"))
-    forward = TorchForward(LlamaModel(config, weights), cache)
+    model = LlamaModel(config, weights)
+    means = Means(GATHERED, Eager())
+    decoder = BucketedDecode(model, cache, Bucket(4, 32), means) if in_buckets else None
+    forward = TorchForward(model, cache, decoder)
     runner = Runner(forward, MonotonicClock())
     scheduler = Scheduler(make_policy(policy), Limits(4, 64, 4, pad_prompts=pads))
     scheduler.is_draining = True
@@ -226,6 +234,16 @@ def test_a_model_in_safetensors_answers_as_the_plain_loop_does(
     folder = write_folder(tmp_path, tensors)
 
     assert agree(our_answers(folder, policy, pads=pads), plain_answers(tensors))
+
+
+@pytest.mark.parametrize(("policy", "pads"), [("static", True), ("continuous", False)])
+def test_a_model_that_decodes_in_buckets_answers_as_the_plain_loop_does(
+    tmp_path: Path, policy: str, pads: bool
+) -> None:
+    tensors = random_tensors()
+    folder = write_folder(tmp_path, tensors)
+
+    assert agree(our_answers(folder, policy, pads=pads, in_buckets=True), plain_answers(tensors))
 
 
 @pytest.mark.parametrize("kind", [Kind.F32, Kind.F16, Kind.BF16, Kind.Q8_0, Kind.Q4_1])

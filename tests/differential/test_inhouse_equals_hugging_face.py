@@ -208,10 +208,14 @@ def test_each_token_is_that_of_a_plain_loop_of_full_attention(
 @pytest.mark.parametrize(
     ("policy", "limits"),
     [
-        ("static", Limits(4, 512)),
+        pytest.param("static", Limits(4, 512), marks=pytest.mark.slow),
         pytest.param("dynamic", Limits(4, 512, pad_prompts=True), marks=pytest.mark.slow),
         pytest.param("continuous", Limits(20, 512, kv="reserved"), marks=pytest.mark.slow),
-        ("continuous", Limits(6, 512, step_tokens=100, chunked_prefill=True)),
+        pytest.param(
+            "continuous",
+            Limits(6, 512, step_tokens=100, chunked_prefill=True),
+            marks=pytest.mark.slow,
+        ),
         pytest.param(
             "continuous",
             Limits(6, 512, step_tokens=64, chunked_prefill=True, order="prefill_first"),
@@ -253,6 +257,7 @@ def test_an_answer_is_the_same_after_a_preemption(
     assert answers == [alone[i] for i in indices]
 
 
+@pytest.mark.slow
 def test_an_answer_is_the_same_when_its_prompt_is_found_in_the_cache(
     ours: Ours, alone: list[list[int]]
 ) -> None:

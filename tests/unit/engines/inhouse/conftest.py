@@ -156,7 +156,7 @@ class Tiny:
         return InhouseEngine(Worker(scheduler, runner, clock), served, queue, clock, log)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny() -> Tiny:
     return Tiny()
 
