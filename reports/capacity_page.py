@@ -10,14 +10,13 @@ from harness.gate import tables
 from harness.gate.capacity_table import (
     READING,
     bracket_text,
-    meaning_table,
     probe_table,
     title_of,
 )
 from harness.gate.probing import Capacity
-from reports.curve import shares
+from reports.filling import fill
 from reports.method import method_tables
-from reports.page import fill
+from reports.shares import shares
 
 
 def render_capacity(found: Capacity, manifests: Sequence[RunManifest]) -> str:
@@ -38,5 +37,4 @@ def render_capacity(found: Capacity, manifests: Sequence[RunManifest]) -> str:
         cautions=tables.caution_table([("the search", found.cautions)], 1),
         command=shlex.join(found.command),
         method=method_tables(manifests[:1]),
-        definitions=meaning_table(),
     )

@@ -15,14 +15,13 @@ from harness.gate.duel_table import (
     READING,
     claims,
     duel_table,
-    meaning_table,
     not_counted,
     pair_table,
     title_of,
     verdict_of,
 )
+from reports.filling import fill
 from reports.method import method_tables
-from reports.page import fill
 from reports.pairs import legend_of, pair_figures
 
 
@@ -53,5 +52,4 @@ def render_duel(duel: Duel, manifests: Sequence[RunManifest]) -> str:
         cautions=tables.caution_table([("the duel", duel.cautions)], 1),
         command=shlex.join(duel.command),
         method=method_tables(manifests),
-        definitions=meaning_table(duel),
     )

@@ -12,26 +12,85 @@ from harness.gate.fitness_table import ceiling_rates
 from harness.gate.tables import run_labels
 
 NOT_SAID = "not said"
+_MOST_NAMED = 3
+_BY_NATURE = {
+    "command",
+    "run",
+    "status",
+    "started (UTC)",
+    "ended (UTC)",
+    "launched as",
+    "label launch",
+}
+
+# What it is called, and what each run says of it.
+Fact = tuple[str, list[str]]
 
 
 def method_tables(manifests: Sequence[RunManifest]) -> tuple[Table, ...]:
     """What all runs share, then what differs between them; a table without rows is left out."""
-    by_run = [_facts(manifest) for manifest in manifests]
-    names = list(dict.fromkeys(name for facts in by_run for name in facts))
-    rows = [(name, [facts.get(name, NOT_SAID) for facts in by_run]) for name in names]
-    shared = tuple((Cell(name), _cell(texts[0])) for name, texts in rows if len(set(texts)) == 1)
-    differing = tuple(
-        (Cell(name), *(_cell(text) for text in texts))
-        for name, texts in rows
-        if len(set(texts)) > 1
-    )
-    labels = run_labels(manifests)
-    every = "This run" if len(manifests) == 1 else f"The same in all {len(manifests)} runs"
-    tables = (
-        Table(every, (Column("What"), Column("Value")), shared),
-        Table("What differs", (Column("What"), *map(Column, labels)), differing),
-    )
+    shared, differing = _split(manifests)
+    tables = (_shared_table(manifests, shared), _differing_table(manifests, differing))
     return tuple(table for table in tables if table.rows)
+
+
+def unlike_table(manifests: Sequence[RunManifest]) -> Table:
+    """What is not alike of the things that can change a number: a column for runs alike in it.
+
+    What tells runs apart by nature, such as their names and instants, is in `each_run_tables`.
+    """
+    _, differing = _split(manifests)
+    rows = [(name, texts) for name, texts in differing if name not in _BY_NATURE]
+    columns = list(zip(*(texts for _, texts in rows), strict=True))
+    first = [columns.index(column) for column in columns]  # runs with the same texts are one column
+    shown = list(dict.fromkeys(first))
+    labels = run_labels(manifests)
+    heads = [_together([labels[i] for i, of in enumerate(first) if of == one]) for one in shown]
+    cells = tuple((Cell(name), *(_cell(texts[i]) for i in shown)) for name, texts in rows)
+    return Table("What differs between the runs", (Column("What"), *map(_of_run, heads)), cells)
+
+
+def each_run_tables(manifests: Sequence[RunManifest]) -> tuple[Table, ...]:
+    """What all runs share, then what tells each apart by nature."""
+    shared, differing = _split(manifests)
+    rows = [(name, texts) for name, texts in differing if name in _BY_NATURE]
+    tables = (_shared_table(manifests, shared), _differing_table(manifests, rows, "Each run"))
+    return tuple(table for table in tables if table.rows)
+
+
+def _split(manifests: Sequence[RunManifest]) -> tuple[list[Fact], list[Fact]]:
+    """What has the same text in all runs, and what has not."""
+    by_run = [_facts(manifest) for manifest in manifests]
+    names = dict.fromkeys(name for facts in by_run for name in facts)
+    facts = [(name, [of_run.get(name, NOT_SAID) for of_run in by_run]) for name in names]
+    return (
+        [fact for fact in facts if len(set(fact[1])) == 1],
+        [fact for fact in facts if len(set(fact[1])) > 1],
+    )
+
+
+def _shared_table(manifests: Sequence[RunManifest], facts: Sequence[Fact]) -> Table:
+    title = "This run" if len(manifests) == 1 else f"The same in all {len(manifests)} runs"
+    rows = tuple((Cell(name), _cell(texts[0])) for name, texts in facts)
+    return Table(title, (Column("What"), Column("Value")), rows)
+
+
+def _differing_table(
+    manifests: Sequence[RunManifest], facts: Sequence[Fact], title: str = "What differs"
+) -> Table:
+    rows = tuple((Cell(name), *map(_cell, texts)) for name, texts in facts)
+    return Table(title, (Column("What"), *map(_of_run, run_labels(manifests))), rows)
+
+
+def _of_run(head: str) -> Column:
+    return Column(head, term="run")
+
+
+def _together(labels: Sequence[str]) -> str:
+    """One head for runs that are alike; those of a longer list are counted."""
+    if len(labels) <= _MOST_NAMED:
+        return ", ".join(labels)
+    return f"{labels[0]} and {len(labels) - 1} more"
 
 
 def _cell(text: str) -> Cell:

@@ -1,35 +1,51 @@
 """One HTML file that says what was compared with what, how sure that is, and how it was measured.
 
-Self-contained: style and figures are inside, nothing is fetched, and it needs no script.
+What it says first: the ratios, and whether they can be trusted. `reports.filling` makes the text.
 """
 
 from __future__ import annotations
 
-import os
+import json
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from typing import Any
 
 from harness.analyzer.columns import records_with_error
-from harness.analyzer.frame import RunFrame, frame_of
-from harness.analyzer.summary import StepTotals, Summary, Validity
+from harness.analyzer.metrics import find_metric
+from harness.analyzer.summary import StepTotals, Summary
 from harness.core.cautions import Caution
+from harness.core.imported import DEFINITIONS
+from harness.core.jsonable import to_json
+from harness.core.manifest import RunManifest
 from harness.core.rundir import RunFolder
 from harness.gate import formatting, tables
 from harness.gate.agreement_table import agreement_table
 from harness.gate.allowance import allowed_line
+from harness.gate.cells import Cell
 from harness.gate.comparison import ComparisonTable, phrase
-from harness.gate.comparison_table import certainty, comparison_table, headlines
+from harness.gate.comparison_table import (
+    HEADLINES,
+    certainty,
+    comparison_table,
+    headlines,
+    reading,
+)
 from harness.gate.step_table import step_table
-from reports import figures
-from reports.method import method_tables
+from harness.gate.tables import value_text
+from harness.gate.trust import trust
+from harness.gate.turn_table import turn_table
+from reports.filling import fill, write_page
+from reports.method import each_run_tables, unlike_table
 from reports.published import claim_table, fitting
-from reports.server_timeline import server_timeline, sides_of
-from reports.slots import Slots, slots_over_time
+from reports.ratios import ratio_figures
+from reports.run_figures import run_figures
+from reports.svg import MOST_POINTS
+from reports.turns import turn_figures
+
+_MOST_NAMED = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +58,13 @@ class ReportedRun:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A ratio in words: the ratio, the rest of its phrase, and how sure it is."""
+    """A ratio in words: the ratio, the rest of its phrase, how sure it is, and is it good news."""
 
     ratio: str
     rest: str
+    of_what: str
     certainty: str
+    reading: Cell
 
 
 def write_report(
@@ -62,16 +80,6 @@ def write_report(
     write_page(path, render_report(runs, comparisons, simulated))
 
 
-def write_page(path: Path, text: str) -> None:
-    """Write `text` to `path`, which holds the old page or the whole new one, never a part."""
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-
-
 def render_report(
     runs: Sequence[ReportedRun],
     comparisons: Sequence[ComparisonTable],
@@ -83,45 +91,60 @@ def render_report(
         raise ValueError(msg)
     summaries = [run.summary for run in runs]
     manifests = [summary.manifest for summary in summaries]
-    labels = tables.run_labels(manifests)
     return fill(
         "report.html.j2",
-        title=_listed(manifest.workload.title for manifest in manifests),
-        model=_listed(manifest.model_title for manifest in manifests),
-        machine=_listed(manifest.machine.title for manifest in manifests),
-        allowed=allowed_line(tuple(dict.fromkeys(w for t in comparisons for w in t.allowed))),
-        claims=[(table.candidate_name, _claims(table)) for table in comparisons],
-        verdicts=Counter(summary.validity for summary in summaries),
-        is_invalid=any(summary.validity is Validity.INVALID for summary in summaries),
-        validity=tables.validity_table(summaries),
-        checks=tables.check_table(summaries),
-        errors=tables.error_table(
-            (label, records_with_error(run.folder.requests))
-            for label, run in zip(labels, runs, strict=True)
-        ),
+        **_headline(summaries, comparisons),
+        **_doubts(runs, comparisons),
         comparisons=[(table, comparison_table(table)) for table in comparisons],
         published=claim_table(fitting(comparisons, manifests)),
         agreement=agreement_table(comparisons),
-        figures=_figures(runs),
-        steps=step_table(summaries, simulated or {}),
+        figures=run_figures([run.folder for run in runs], summaries),
+        most_points=MOST_POINTS,
+        steps=step_table(summaries, simulated or {}) if any(s.steps for s in summaries) else None,
         metrics=tables.metric_table(summaries),
-        cautions=tables.caution_table(_cautions(labels, summaries, comparisons), len(runs)),
-        method=method_tables(manifests),
-        definitions=tables.definition_table(),
+        turns=turn_table(summaries),
+        turn_figures=turn_figures(summaries),
+        ratio_figures=ratio_figures(comparisons),
+        method=each_run_tables(manifests),
+        manifests=[(manifest.run_id, _as_json(manifest)) for manifest in manifests],
+        commands=list(dict.fromkeys(shlex.join(manifest.command) for manifest in manifests)),
+        again=[shlex.join(_again(run)) for run in runs if _is_repeatable(run.summary.manifest)],
     )
 
 
-def fill(template: str, **values: object) -> str:
-    """The page of that template; text in `values` is shown as it is, never as markup."""
-    environment = Environment(
-        loader=PackageLoader("reports"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+def _headline(
+    summaries: Sequence[Summary], comparisons: Sequence[ComparisonTable]
+) -> dict[str, Any]:
+    """What a reader of five seconds sees."""
+    manifests = [summary.manifest for summary in summaries]
+    return {
+        "title": _listed(manifest.workload.title for manifest in manifests),
+        "model": _listed(manifest.model_title for manifest in manifests),
+        "machine": _listed(manifest.machine.title for manifest in manifests),
+        "allowed": allowed_line(tuple(dict.fromkeys(w for t in comparisons for w in t.allowed))),
+        "claims": [(table, _claims(table)) for table in comparisons],
+        "values": [] if comparisons else _values(summaries[:_MOST_NAMED]),
+        "trust": trust(summaries, comparisons),
+        "verdicts": Counter(summary.validity for summary in summaries),
+    }
+
+
+def _doubts(runs: Sequence[ReportedRun], comparisons: Sequence[ComparisonTable]) -> dict[str, Any]:
+    """What is not alike, and what speaks against a number."""
+    summaries = [run.summary for run in runs]
+    manifests = [summary.manifest for summary in summaries]
+    labels = tables.run_labels(manifests)
+    errors = (
+        (label, records_with_error(run.folder.requests))
+        for label, run in zip(labels, runs, strict=True)
     )
-    environment.filters["svg"] = Markup
-    return environment.get_template(template).render(**values)
+    return {
+        "unlike": unlike_table(manifests),
+        "cautions": tables.caution_table(_cautions(labels, summaries, comparisons), len(runs)),
+        "validity": tables.validity_table(summaries),
+        "checks": tables.check_table(summaries),
+        "errors": tables.error_table(errors),
+    }
 
 
 def _listed(texts: Iterable[str]) -> str:
@@ -141,67 +164,33 @@ def _claims(table: ComparisonTable) -> list[Claim]:
     """The ratios that open the page: those of the headline metrics that have one."""
     claims: list[Claim] = []
     for row in headlines(table):
-        ratio = formatting.ratio(row.ratio)
-        rest = phrase(table, row).removeprefix(ratio).strip()
-        claims.append(Claim(ratio, rest, certainty(row)))
+        rest = phrase(table, row).removeprefix(row.ratio_text).strip()
+        title = find_metric(row.metric).title
+        claims.append(Claim(row.ratio_text, rest, title, certainty(row), reading(row)))
     return claims
 
 
-def _figures(runs: Sequence[ReportedRun]) -> list[figures.Figure]:
-    engines = [run.summary.manifest.engine.name for run in runs]
-    colours = figures.engine_colours(engines)
-    frames = [frame_of(run.folder) for run in runs]
-    first = _first_runs(engines, frames)
-    times = [
-        figures.distribution(
-            name,
-            title,
-            [
-                figures.Samples(engine, of_run.requests[column].to_numpy(dtype=float))
-                for engine, of_run in zip(engines, frames, strict=True)
-            ],
-            colours,
-        )
-        for name, title, column in (
-            ("ttft", "Time to first token", "ttft_s"),
-            ("e2e", "Time to last token", "e2e_s"),
-        )
-    ]
-    rates = [
-        (engine, run.summary.value("output_tok_s"))
-        for engine, run in zip(engines, runs, strict=True)
-    ]
-    return [
-        figures.throughput("rate", "Output rate", rates, colours),
-        figures.time_split("time-split", "Time inside the steps", _time_parts(runs), colours),
-        *times,
-        slots_over_time(
-            "slots", "Slots over time", [Slots(e, f.steps) for e, f in first.items()], colours
-        ),
-        server_timeline(
-            "server",
-            "In flight, by client and engine",
-            [sides_of(e, f) for e, f in first.items()],
-            colours,
-        ),
-    ]
+def _values(summaries: Sequence[Summary]) -> list[tuple[str, str]]:
+    """What opens a page without ratios: of each run its headline metrics, as far as it has them."""
+    labels = tables.run_labels([summary.manifest for summary in summaries])
+    return [(label, _said(run)) for label, run in zip(labels, summaries, strict=True)]
 
 
-def _time_parts(runs: Sequence[ReportedRun]) -> list[figures.TimeParts]:
-    """The time split of each engine's first run that has one."""
-    first: dict[str, figures.TimeParts] = {}
-    for run in runs:
-        engine, steps = run.summary.manifest.engine.name, run.summary.steps
-        if steps is not None and engine not in first:
-            first[engine] = figures.TimeParts(
-                engine, steps.prefill_s, steps.decode_s, steps.other_s
-            )
-    return list(first.values())
+def _said(summary: Summary) -> str:
+    known = [v for v in summary.values if v.metric in HEADLINES and v.value is not None]
+    metrics = ((find_metric(value.metric), value) for value in known)
+    texts = (f"{metric.title} {value_text(value, metric.unit)}" for metric, value in metrics)
+    return ", ".join(texts) or "no headline metric was measured"
 
 
-def _first_runs(engines: Sequence[str], frames: Sequence[RunFrame]) -> dict[str, RunFrame]:
-    """The first run of each engine: repeats look alike over time, and each needs a row."""
-    first: dict[str, RunFrame] = {}
-    for engine, of_run in zip(engines, frames, strict=True):
-        first.setdefault(engine, of_run)
-    return first
+def _as_json(manifest: RunManifest) -> str:
+    return json.dumps(to_json(manifest), indent=1, ensure_ascii=False)
+
+
+def _is_repeatable(manifest: RunManifest) -> bool:
+    """Whether `batchmark reproduce` can make the run again: it was measured, and by batchmark."""
+    return manifest.clock == "monotonic" and DEFINITIONS not in manifest.labels
+
+
+def _again(run: ReportedRun) -> tuple[str, ...]:
+    return ("batchmark", "reproduce", str(run.folder.path))

@@ -14,7 +14,7 @@ from harness.gate import formatting
 from harness.gate.duel import Duel, DuelMetric
 from harness.gate.duel_table import ratio_text
 from reports.figures import Figure
-from reports.svg import FAINT, INK, MUTED, SURFACE, Frame, draw, label
+from reports.svg import FAINT, INK, MUTED, SURFACE, Frame, Picture, Spots, label
 
 SHOWN = ("output_tok_s", "ttft_s_p50", "tpot_s_p50", "e2e_s_p50")
 LEGEND = (
@@ -60,7 +60,7 @@ def pair_figure(found: DuelMetric) -> Figure:
     low, high = min(ends) * factor, max(ends) * factor
     width = max(high - low, 0.02 * high)
 
-    def paint(grid: list[Axes]) -> None:
+    def paint(grid: list[Axes]) -> list[Spots]:
         (axes,) = grid
         for place, row in enumerate(rows):
             _paint(axes, place, row, factor)
@@ -71,11 +71,15 @@ def pair_figure(found: DuelMetric) -> Figure:
         axes.grid(visible=True, axis="x", color=FAINT, linewidth=0.6)
         axes.set_xlim(low - _EDGE * width, high + _ROOM * width)
         axes.set_xlabel(unit)
+        return [
+            Spots(axes, row.title, _points(metric, row, place, factor))
+            for place, row in enumerate(rows)
+        ]
 
     spoken = "; ".join(f"{row.title}: {row.text}" for row in rows)
     name = f"pairs-{metric.name.replace('_', '-')}"
     frame = Frame(name, metric.title, spoken, 5.6, 0.8 + 0.3 * len(rows))
-    return Figure(metric.title, caption, draw(frame, paint))
+    return Figure(metric.title, caption, Picture(frame, paint))
 
 
 def _rows(metric: Metric, found: DuelMetric) -> list[_Row]:
@@ -90,6 +94,15 @@ def _rows(metric: Metric, found: DuelMetric) -> list[_Row]:
         colour = _colour(metric, found.ratio) if found.is_clear else MUTED
         rows.append(_Row("all", found.baseline, found.candidate, ratio_text(found), colour))
     return rows
+
+
+def _points(metric: Metric, row: _Row, place: int, factor: float) -> list[tuple[float, float, str]]:
+    """Both dots of the row, and what is said of each."""
+    sides = (("baseline", row.baseline), ("candidate", row.candidate))
+    return [
+        (value * factor, float(place), f"{side} {formatting.quantity(value, metric.unit)}")
+        for side, value in sides
+    ]
 
 
 def _colour(metric: Metric, ratio: float) -> str:

@@ -1,9 +1,10 @@
-"""The figure of a run as both sides saw it: requests in flight, and the engine's KV cache."""
+"""The figure of a run as both sides saw it: requests in flight and waiting, and the KV cache."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,9 +17,20 @@ from harness.analyzer.server_samples import gauge_table, span_ns
 from harness.core.units import NS_PER_S
 from harness.gate import formatting
 from reports.figures import Figure
-from reports.svg import FAINT, INK, MOST_POINTS, MUTED, Floats, Frame, axis_end, draw, label
-
-NOT_READ = "no engine gave readings of itself"
+from reports.svg import (
+    FAINT,
+    INK,
+    MOST_POINTS,
+    MUTED,
+    Floats,
+    Frame,
+    Picture,
+    Spots,
+    axis_end,
+    in_series,
+    label,
+    thinned,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,42 +74,49 @@ def server_timeline(
 
     All runs are on one time line.
     """
-    caption = (
-        "Solid: requests that the engine says it runs. Pale: those it says are waiting. Line: "
-        "requests in flight as the client counts them. Below: share of the engine's KV cache in "
-        "use. The first run of each engine."
-    )
-    drawn = [run for run in runs if run.is_read]
+    drawn = [run for run in runs if run.in_flight.any()]
+    caption = _caption(drawn)
     if not drawn:
-        return Figure(title, caption, None, NOT_READ, is_wide=True)
-    if silent := [run.engine for run in runs if not run.is_read]:
-        caption += f" No readings of: {', '.join(silent)}."
+        return Figure(title, caption, None, "no request was in flight in any run", is_wide=True)
     end_s = max(float(run.at_s[-1]) for run in drawn)
     heights = [height for run in drawn for height in ((1.0, 0.5) if run.has_kv else (1.0,))]
 
-    def paint(rows: list[Axes]) -> None:
+    def paint(rows: list[Axes]) -> list[Spots]:
         left = iter(rows)
+        spots = []
         for run in drawn:
-            _paint_requests(next(left), run, colours[run.engine])
+            spots.append(_paint_requests(next(left), run, colours[run.engine]))
             if run.has_kv:
-                _paint_kv(next(left), run, colours[run.engine])
+                spots.append(_paint_kv(next(left), run, colours[run.engine]))
         for axes in rows:
             axes.tick_params(axis="x", labelbottom=axes is rows[-1])
         rows[-1].set_xlim(0, axis_end(end_s))
         rows[-1].set_xlabel("seconds")
+        return spots
 
     spoken = "; ".join(map(_in_words, drawn))
     height_in = 0.5 + 1.25 * sum(heights)
     frame = Frame(name, title, spoken, 10.4, height_in, len(heights), tuple(heights))
-    return Figure(title, caption, draw(frame, paint), is_wide=True)
+    return Figure(title, caption, Picture(frame, paint), is_wide=True)
 
 
-def _paint_requests(axes: Axes, run: Sides, colour: str) -> None:
+def _caption(runs: Sequence[Sides]) -> str:
+    said = "Line: requests in flight as the client counts them."
+    if any(run.is_read for run in runs):
+        said += " Solid: those that the engine says it runs. Pale: those it says are waiting."
+    if any(run.has_kv for run in runs):
+        said += " Below: share of the engine's KV cache in use."
+    if silent := [run.engine for run in runs if not run.is_read]:
+        said += f" No readings of: {', '.join(silent)}."
+    return said
+
+
+def _paint_requests(axes: Axes, run: Sides, colour: str) -> Spots:
     gauges = run.gauges
     running = gauges["running"]
     whole = running + gauges["waiting"].fillna(0.0)
     for low, high, alpha in ((0.0 * running, running, 1.0), (running, whole, 0.35)):
-        axes.fill_between(
+        area = axes.fill_between(
             gauges["at_s"],
             low,
             high,
@@ -108,22 +127,59 @@ def _paint_requests(axes: Axes, run: Sides, colour: str) -> None:
             linewidth=0,
             zorder=2,
         )
-    axes.step(run.at_s, run.in_flight, where="post", color=INK, linewidth=1.0, zorder=3)
+        in_series(run.engine, area)
+    line = axes.step(run.at_s, run.in_flight, where="post", color=INK, linewidth=1.0, zorder=3)
+    in_series(run.engine, *line)
     top = max(float(run.in_flight.max(initial=0)), float(np.nan_to_num(whole).max(initial=0)))
     axes.set(ylim=(0, axis_end(top) * 1.04), ylabel="requests")
     axes.set_yticks([0, top] if top else [0])
     axes.set_title(label(run.engine), loc="left", color=INK, pad=4)
+    points = [
+        (at_s, count, f"{formatting.seconds(at_s)}: {formatting.count(count)} in flight")
+        for at_s, count in (
+            (float(run.at_s[i]), float(run.in_flight[i])) for i in thinned(range(len(run.at_s)))
+        )
+    ]
+    points += [
+        (float(row.at_s), float(row.running), f"{formatting.seconds(row.at_s)}: {_theirs(row)}")
+        for row in _rows(gauges[running.notna()])
+    ]
+    return Spots(axes, run.engine, points)
 
 
-def _paint_kv(axes: Axes, run: Sides, colour: str) -> None:
+def _theirs(row: Any) -> str:
+    """What the engine says of its requests."""
+    said = f"{formatting.significant(row.running)} running"
+    waiting = "" if np.isnan(row.waiting) else f", {formatting.significant(row.waiting)} waiting"
+    return f"{said}{waiting} by the engine"
+
+
+def _rows(gauges: pd.DataFrame) -> list[Any]:
+    """Some of the readings, as many as can be pointed at."""
+    return list(gauges.iloc[thinned(range(len(gauges)))].itertuples())
+
+
+def _paint_kv(axes: Axes, run: Sides, colour: str) -> Spots:
     at_s, share = run.gauges["at_s"], run.gauges["kv_share"]
-    axes.fill_between(at_s, share, step="mid", color=colour, alpha=0.6, linewidth=0, zorder=2)
+    area = axes.fill_between(
+        at_s, share, step="mid", color=colour, alpha=0.6, linewidth=0, zorder=2
+    )
+    in_series(run.engine, area)
     axes.set(ylim=(0, 1), ylabel="KV use")
     axes.set_yticks([0, 1])
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     axes.grid(visible=True, axis="y", color=FAINT, linewidth=0.6)
     peak = f"peak {formatting.share(float(share.max()))}"
     axes.set_title(peak, loc="right", color=MUTED, fontsize=8.5, pad=3)
+    points = [
+        (float(row.at_s), float(row.kv_share), f"{formatting.seconds(row.at_s)}: {_full(row)}")
+        for row in _rows(run.gauges[share.notna()])
+    ]
+    return Spots(axes, run.engine, points)
+
+
+def _full(row: Any) -> str:
+    return f"{formatting.share(row.kv_share)} of the KV cache"
 
 
 def _thinned(gauges: pd.DataFrame) -> pd.DataFrame:

@@ -10,15 +10,14 @@ from harness.gate import tables
 from harness.gate.sweep import Sweep
 from harness.gate.sweep_table import (
     highlights,
-    meaning_table,
     not_counted,
     point_table,
     reading,
     title_of,
 )
 from reports.curve import curves
+from reports.filling import fill
 from reports.method import method_tables
-from reports.page import fill
 
 
 def render_sweep(sweep: Sweep, manifests: Sequence[RunManifest]) -> str:
@@ -39,5 +38,4 @@ def render_sweep(sweep: Sweep, manifests: Sequence[RunManifest]) -> str:
         cautions=tables.caution_table([("the sweep", sweep.cautions)], 1),
         command=shlex.join(sweep.command),
         method=method_tables(manifests),
-        definitions=meaning_table(sweep),
     )

@@ -13,7 +13,7 @@ from harness.gate import formatting
 from harness.gate.ablation import Ablation, LevelValue
 from harness.gate.ablation_table import ratio_text
 from reports.figures import Figure
-from reports.svg import FAINT, INK, MUTED, Frame, axis_end, draw, label
+from reports.svg import FAINT, INK, MUTED, Frame, Picture, Spots, axis_end, label
 
 LEGEND = (
     "Blue: the first level. Green: what a step gains; orange: what it costs; grey: its interval "
@@ -40,7 +40,12 @@ class _Bar:
 
 def waterfalls(ablation: Ablation) -> list[Figure]:
     """One figure for each metric that is shown."""
-    return [waterfall(ablation, find_metric(name)) for name in ablation.shown]
+    return list(waterfall_of(ablation).values())
+
+
+def waterfall_of(ablation: Ablation) -> dict[str, Figure]:
+    """The figure of each metric that is shown, by its name."""
+    return {name: waterfall(ablation, find_metric(name)) for name in ablation.shown}
 
 
 def waterfall(ablation: Ablation, metric: Metric) -> Figure:
@@ -54,7 +59,7 @@ def waterfall(ablation: Ablation, metric: Metric) -> Figure:
         return Figure(metric.title, caption, None, values[0].reason or "no level has it")
     scale, unit = _scale(metric.unit, max(tops))
 
-    def paint(rows: list[Axes]) -> None:
+    def paint(rows: list[Axes]) -> list[Spots]:
         (axes,) = rows
         for row, bar in enumerate(bars):
             _paint(axes, row, bar, scale)
@@ -64,11 +69,16 @@ def waterfall(ablation: Ablation, metric: Metric) -> Figure:
         axes.grid(visible=True, axis="x", color=FAINT, linewidth=0.6)
         axes.set_xlim(0, axis_end(max(tops) * scale) * _ROOM)
         axes.set_xlabel(unit)
+        return [
+            Spots(axes, bar.title, [(bar.end * scale, float(row), bar.text)])
+            for row, bar in enumerate(bars)
+            if bar.end is not None
+        ]
 
     spoken = "; ".join(f"{bar.title}: {bar.text}" for bar in bars)
     name = f"waterfall-{metric.name.replace('_', '-')}"
     frame = Frame(name, metric.title, spoken, 5.6, 0.8 + 0.44 * len(bars))
-    return Figure(metric.title, caption, draw(frame, paint))
+    return Figure(metric.title, caption, Picture(frame, paint))
 
 
 def _bar(title: str, value: LevelValue, metric: Metric) -> _Bar:

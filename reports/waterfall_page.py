@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from harness.analyzer.glossary import entries_of
 from harness.core.manifest import RunManifest
 from harness.gate import tables
 from harness.gate.ablation import Ablation
@@ -12,13 +13,12 @@ from harness.gate.ablation_table import (
     READING,
     claims,
     level_table,
-    meaning_table,
     not_counted,
     title_of,
     waterfall_tables,
 )
+from reports.filling import fill
 from reports.method import method_tables
-from reports.page import fill
 from reports.waterfall import LEGEND, waterfalls
 
 
@@ -41,5 +41,5 @@ def render_ablation(ablation: Ablation, manifests: Sequence[RunManifest]) -> str
         cautions=tables.caution_table([("the ablation", ablation.cautions)], 1),
         command=shlex.join(ablation.command),
         method=method_tables(manifests),
-        definitions=meaning_table(ablation),
+        definitions=entries_of(f"level {level.key}" for level in ablation.levels),
     )

@@ -5,12 +5,18 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.analyzer.summary import MetricValue
+from harness.analyzer.summary import MetricValue, Validity
+from harness.commands.plot import plot
+from harness.commands.sweep import SWEEP
+from harness.core.engine import EngineSpec
 from harness.core.load_points import Axis
+from harness.core.plot_flags import PlotFlags
+from harness.core.rundir import write_json
 from harness.gate.attempt import RunOutcome
 from harness.gate.capacity import Answer, Search, Tried, bracket
 from harness.gate.finding import Finding
@@ -18,7 +24,8 @@ from harness.gate.probing import METRICS as PROBE_METRICS
 from harness.gate.probing import Capacity, ProbeResult
 from harness.gate.sweep import METRICS, Sweep, SweepPoint, tails_of, with_choices
 from reports.capacity_page import render_capacity
-from reports.curve import curves, shares
+from reports.curve import curves, curves_of_runs
+from reports.shares import shares
 from reports.sweep_page import render_sweep
 
 HOSTILE = '<b>x</b>"&{{y}}'
@@ -207,3 +214,57 @@ def test_loads_far_apart_stand_on_a_logarithmic_axis() -> None:
     assert ">2<" in far
     assert ">5<" in far
     assert near
+
+
+def test_the_points_of_a_curve_tell_their_load_and_both_values() -> None:
+    (series,) = curves(sweep(*STEEP))[0].points
+    said = [text for _, _, text in series.points]
+
+    assert series.series == "inhouse"
+    assert "1/s: 10.0 tok/s, TTFT p50 100 ms" in said
+    assert "4/s: 30.0 tok/s, TTFT p99 12.0 s" in said
+
+
+def test_a_curve_says_when_its_axis_does_not_begin_at_zero() -> None:
+    steep, flat = (curves(sweep(*points))[0].caption for points in (STEEP, FLAT))
+
+    assert "logarithmic" in steep
+    assert "logarithmic" not in flat
+
+
+def test_runs_without_a_sweep_are_points_of_their_engines(build: Any) -> None:
+    runs = [
+        build.summary(
+            [build.record(i, (speed * 100, speed * 110)) for i in range(8)],
+            engine=EngineSpec("inhouse", name, "m"),
+            run_id=name,
+        )
+        for speed, name in ((1, "fast"), (2, "slow"))
+    ]
+    broken = replace(runs[1], validity=Validity.INVALID)
+    ttft, tpot = curves_of_runs([*runs, broken])
+
+    assert [series.series for series in ttft.points] == ["fast", "slow"]
+    assert ttft.points[0].points[0][2] == "backlog: 145 tok/s, TTFT p50 100 ms"
+    assert "slow is INVALID, and not shown" in ttft.caption
+    assert ">backlog<" not in (ttft.svg or ""), "one load for all is no news of any"
+    assert tpot.svg is not None
+
+
+def test_the_shares_of_a_search_tell_their_values() -> None:
+    (series,) = shares(capacity(*PROBES))[0].points
+
+    assert [text for _, _, text in series.points] == [
+        "1 req/s: 100.0 %, met",
+        "16 req/s: 10.0 %, not met",
+        "4 req/s: 90.0 %, unresolved",
+    ]
+
+
+def test_a_sweep_that_was_kept_is_drawn_into_a_file(tmp_path: Path) -> None:
+    write_json(tmp_path / SWEEP, sweep(*STEEP))
+    plot(PlotFlags((tmp_path,), "pareto", metric="tpot", out=tmp_path / "curve.svg"))
+
+    text = (tmp_path / "curve.svg").read_text()
+    assert "Time per output token against throughput" in text
+    assert "inhouse at 1 to 4 req/s" in text

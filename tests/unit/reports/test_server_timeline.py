@@ -85,12 +85,28 @@ def test_a_reading_that_failed_is_a_gap_not_a_zero(build: Any) -> None:
     assert assert_drawn(gap) != assert_drawn(whole)
 
 
-def test_an_engine_without_readings_is_named_and_alone_gives_a_reason(build: Any) -> None:
+def test_an_engine_without_readings_is_named_and_its_client_is_drawn(build: Any) -> None:
     silent = sides(build, at(500), engine="b")
     figure = drawn(sides(build, *EVERY_HALF_SECOND), silent)
     assert figure.caption.endswith("No readings of: b.")
     alone = drawn(silent)
-    assert (alone.svg, alone.reason) == (None, "no engine gave readings of itself")
+    assert alone.caption == (
+        "Line: requests in flight as the client counts them. No readings of: b."
+    )
+    assert "b: at most 3 in flight by the client<" in assert_drawn(alone)
+
+
+def test_both_sides_tell_their_values(build: Any) -> None:
+    figure = drawn(sides(build, *EVERY_HALF_SECOND))
+    said = {text for series in figure.points for _, _, text in series.points}
+    assert "0 s: 3 in flight" in said
+    assert "500 ms: 2.00 running, 1.00 waiting by the engine" in said
+    assert "500 ms: 25.0 % of the KV cache" in said
+
+
+def test_runs_without_a_request_give_a_reason(build: Any) -> None:
+    figure = drawn(sides_of("a", frame_of(build.run([]))))
+    assert (figure.svg, figure.reason) == (None, "no request was in flight in any run")
 
 
 def test_the_same_runs_give_the_same_drawing(build: Any) -> None:
@@ -107,16 +123,16 @@ def test_a_long_run_is_thinned_to_what_can_be_told_apart(build: Any, count: int)
     assert_drawn(drawn(run))
 
 
-def test_a_run_whose_requests_all_failed_at_once_is_drawn(build: Any) -> None:
+def test_a_run_whose_requests_all_failed_at_once_gives_a_reason(build: Any) -> None:
     folder = build.run([build.failed(0)])
     run = sides_of("a", frame_of(replace(folder, samples=(at(0, running=0.0),))))
-    assert_drawn(drawn(run))
+    assert drawn(run).reason == "no request was in flight in any run"
 
 
-def test_the_page_shows_the_figure_or_says_why_not(build: Any) -> None:
+def test_the_page_shows_the_figure_with_and_without_readings(build: Any) -> None:
     def page(*samples: EngineSample) -> str:
         folder = replace(build.run([build.record(0, (100, 3000))]), samples=samples)
         return render_report([ReportedRun(folder, summarize(folder))], [])
 
     assert 'id="server-title"' in page(*EVERY_HALF_SECOND)
-    assert "Not drawn: no engine gave readings of itself." in page()
+    assert "No readings of: inhouse-static." in page()
