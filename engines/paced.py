@@ -217,6 +217,9 @@ class PacedServer:
             self._begin(stream, rest[:length])
         elif head.startswith(b"GET /health "):
             self._write(stream, _plain(200, {}))
+        elif head.startswith(b"GET /v1/models "):
+            listed = {"id": MODEL, "object": "model"}
+            self._write(stream, _plain(200, {"object": "list", "data": [listed]}))
         elif head.startswith(b"GET /stats "):
             self._write(stream, _plain(200, asdict(self._stats())))
             self._clear_stats()

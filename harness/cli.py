@@ -7,24 +7,28 @@ Exit codes: 0 ok, 1 FAIL, 2 usage, 3 INCONCLUSIVE, 4 INVALID or NOT_COMPARABLE, 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from harness import cli_options as options
-from harness.cli_ablate import ablate
-from harness.cli_capacity import capacity, sweep
-from harness.cli_duel import duel
-from harness.cli_exit import finish
+from harness.cli_flags import as_command
 from harness.cli_gate import gate_app
 from harness.cli_groups import baseline_app, engines_app, model_app, workload_app
-from harness.cli_import import import_results
-from harness.cli_serve import serve
-from harness.cli_simulate import simulate
-from harness.core.engine_flags import EngineFlags
+from harness.core.ablation_plan import AblateFlags
+from harness.core.duel_plan import DuelFlags
+from harness.core.engine_flags import Threads
 from harness.core.errors import ExitCode
-from harness.core.plan import CalibrateFlags, LoadFlags, RunFlags
+from harness.core.export_flags import ExportFlags
+from harness.core.flag import Allowed, Flag, Word
+from harness.core.load_points import CapacityFlags, SweepFlags
+from harness.core.plan import CalibrateFlags, RunFlags
+from harness.core.plot_flags import PlotFlags
+from harness.core.serve_flags import ServeFlags
+from harness.core.simulate_flags import SimulateFlags
+from harness.core.slo import Slos
 from harness.core.version import tool_version
 
 app = typer.Typer(
@@ -40,244 +44,257 @@ app.add_typer(model_app, name="model")
 app.add_typer(baseline_app, name="baseline")
 app.add_typer(workload_app, name="workload")
 app.add_typer(gate_app, name="gate")
-app.command()(ablate)
-app.command()(capacity)
-app.command()(sweep)
-app.command()(duel)
-app.command("import")(import_results)
-app.command()(simulate)
-app.command()(serve)
 
 
 @app.command()
-def run(
-    workload: options.NameUnlessLocked = None,
-    engine: options.Engines = "inhouse",
-    engines: options.EnginesFile = None,
-    policy: options.Policies = None,
-    model: options.Model = options.DEFAULT_MODEL,
-    slots: options.Slots = 8,
-    dtype: options.Dtype = "bfloat16",
-    threads: options.Threads = None,
-    pad_prompts: options.PadPrompts = True,
-    batch_window_ms: options.WindowMs = None,
-    context_tokens: options.ContextTokens = None,
-    batched_tokens: options.BatchedTokens = None,
-    kv_tokens: options.KvTokens = None,
-    chunked_prefill: options.ChunkedPrefill = None,
-    prefix_cache: options.PrefixCache = False,
-    speculative: options.Speculative = None,
-    served_name: options.ServedName = None,
-    attach: options.Attach = None,
-    metrics_url: options.MetricsUrl = None,
-    api_key_env: options.ApiKeyEnv = None,
-    image: options.Image = None,
-    engine_arg: options.EngineArgs = None,
-    port: options.Port = None,
-    repeat_mix: options.RepeatMix = None,
-    backlog: options.Backlog = False,
-    concurrency: options.Concurrency = None,
-    rate: options.Rate = None,
-    arrivals: options.Arrivals = None,
-    cv: options.Cv = None,
-    burstiness: options.Burstiness = None,
-    stages: options.Stages = None,
-    schedule: options.Schedule = None,
-    speed: options.Speed = None,
-    seed: options.Seed = None,
-    repeats: Annotated[int, typer.Option(help="Runs of each engine; 3 give intervals.")] = 1,
-    warmup: Annotated[
-        int | None, typer.Option(help="Requests sent before measuring; a batch by default.")
+@as_command
+def ablate(flags: AblateFlags, as_json: options.JsonAlone = False) -> ExitCode:
+    """Measure what each step is worth on our own engine, from static batching upwards.
+
+    Then paged KV, chunked prefill and a prefix cache: one factor at a time.
+    """
+    from harness.commands import ablate as command
+
+    return command.ablate(flags, tuple(sys.argv[1:]), tool_version(), as_json=as_json)
+
+
+@app.command()
+@as_command
+def capacity(
+    workload: options.WorkloadName, flags: CapacityFlags, as_json: options.JsonAlone = False
+) -> ExitCode:
+    """Find the highest load at which an engine still keeps to service level objectives.
+
+    Exit 0 bracketed, 3 not, 4 the engine failed.
+    """
+    from harness.commands import capacity as command
+
+    flags = replace(flags, run=replace(flags.run, workload=workload))
+    return command.capacity(flags, tuple(sys.argv[1:]), tool_version(), as_json=as_json)
+
+
+@app.command()
+@as_command
+def sweep(
+    workload: options.WorkloadName, flags: SweepFlags, as_json: options.JsonAlone = False
+) -> ExitCode:
+    """Measure latency against throughput: one load after another, each on a fresh launch.
+
+    Marks the loads worth choosing: those that no other one beats in throughput and latency.
+    """
+    from harness.commands import sweep as command
+
+    flags = replace(flags, run=replace(flags.run, workload=workload))
+    return command.sweep(flags, tuple(sys.argv[1:]), tool_version(), as_json=as_json)
+
+
+@app.command()
+@as_command
+def duel(flags: DuelFlags, as_json: options.JsonAlone = False) -> ExitCode:
+    """Run two engines in turn, pair by pair on the same bytes, and say which one is ahead.
+
+    The way to compare on a machine that is not quiet. Exit 0 PASS, 1 FAIL, 3 INCONCLUSIVE,
+    4 INVALID.
+    """
+    from harness.commands import duel as command
+
+    return command.duel(flags, tuple(sys.argv[1:]), tool_version(), as_json=as_json)
+
+
+@app.command("import")
+@as_command
+def import_results(
+    file: Annotated[Path, Word("FILE", "JSON or JSON lines of a tool.")],
+    out: Annotated[Path | None, Flag("The run folder to make.", "--out -o")] = None,
+    format_name: Annotated[
+        str | None,
+        Flag(
+            "vllm-bench, sglang, aiperf, guidellm, genai-bench, inference-perf or llmperf; known "
+            "by the file's keys unless named.",
+            "--format",
+        ),
     ] = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="An engine of this run, as inhouse-static, or a saved name.")
-    ] = None,
-    out: options.Out = None,
-    deadline_s: options.DeadlineS = None,
-    workers: Annotated[str, typer.Option(help="Sending processes: a number, or auto.")] = "auto",
-    save_text: Annotated[
-        bool, typer.Option("--save-text", help="Keep the answers' text, in texts.jsonl.")
-    ] = False,
-    slo: options.Slos = None,
-    baselines: options.Baselines = options.BASELINES,
-) -> None:
+    result: Annotated[int | None, Flag("Which result of a file with several, from 1.")] = None,
+) -> ExitCode:
+    """Read a result of another benchmark tool into a run folder, with what is doubtful about it."""
+    from harness.commands import import_results as command
+
+    flags = command.ImportFlags(file, out, format_name, result)
+    return command.import_result(flags, tool_version())
+
+
+@app.command()
+@as_command
+def simulate(flags: SimulateFlags, as_json: options.AsJson = False) -> ExitCode:
+    """Run the scheduler in virtual time, and compare the policy with static batching.
+
+    A step costs what is given, or what is fitted to a measured run of our own engine.
+    """
+    from harness.commands import simulate as command
+
+    return command.simulate_policy(flags, as_json=as_json)
+
+
+@app.command()
+@as_command
+def serve(flags: ServeFlags) -> ExitCode:
+    """Serve a model with the in-house engine, or a library, as an OpenAI-compatible server."""
+    from harness.commands import serve as command
+
+    return command.serve(flags, tool_version())
+
+
+@app.command()
+@as_command
+def run(flags: RunFlags, baselines: options.Baselines = options.BASELINES) -> ExitCode:
     """Launch engines, measure each on a workload, and compare them with a named baseline."""
+    from harness.commands import run as command
 
-    def body() -> ExitCode:
-        from harness.commands import run as command
-
-        load = LoadFlags(
-            backlog=backlog,
-            concurrency=concurrency,
-            rate_rps=rate,
-            arrivals=arrivals,
-            cv=cv,
-            burstiness=burstiness,
-            stages=stages,
-            schedule=schedule,
-            speed=speed,
-            repeat_mix=repeat_mix,
-        )
-        flags = RunFlags(
-            workload=workload,
-            engines=EngineFlags(
-                engines=engine,
-                model=model,
-                policies=policy,
-                slots=slots,
-                dtype=dtype,
-                threads=threads,
-                pad_prompts=pad_prompts,
-                batch_window_ms=batch_window_ms,
-                port=port,
-                context_tokens=context_tokens,
-                batched_tokens=batched_tokens,
-                kv_tokens=kv_tokens,
-                chunked_prefill=chunked_prefill,
-                prefix_cache=prefix_cache,
-                speculative=speculative,
-                served_name=served_name,
-                attach_url=attach,
-                metrics_url=metrics_url,
-                api_key_env=api_key_env,
-                image=image,
-                args=tuple(engine_arg or ()),
-                file=engines,
-            ),
-            load=load,
-            seed=seed,
-            repeats=repeats,
-            warmup_requests=warmup,
-            baseline=baseline,
-            out=out,
-            deadline_s=deadline_s,
-            workers=workers,
-            saves_text=save_text,
-            slos=tuple(slo or ()),
-        )
-        return command.run(flags, baselines, tuple(sys.argv[1:]), tool_version())
-
-    finish(body)
+    return command.run(flags, baselines, tuple(sys.argv[1:]), tool_version())
 
 
 @app.command()
-def calibrate(
-    workers: Annotated[int, typer.Option(help="Sending processes, each with its own server.")] = 1,
-    streams: Annotated[int, typer.Option(help="Streams at once to begin with.")] = 64,
-    limit_s: Annotated[float, typer.Option(help="Begin no level that ends after this.")] = 38.0,
-) -> None:
+@as_command
+def reproduce(
+    run_folder: options.RunFolder,
+    out: Annotated[Path | None, Flag("A new folder; runs/<time> by default.")] = None,
+    check: Annotated[bool, Flag("Say what differs, and send nothing.", "--check")] = False,
+) -> ExitCode:
+    """Say what is not as it was when a run was made, then make it again on the same bytes.
+
+    Exit 4 when the bytes cannot be made again; with --check also when anything else differs.
+    """
+    from harness.commands import reproduce as command
+
+    words = tuple(sys.argv[1:])
+    return command.reproduce(run_folder, out, words, tool_version(), checks_only=check)
+
+
+@app.command()
+@as_command
+def calibrate(flags: CalibrateFlags) -> ExitCode:
     """Find how much our client can read on this machine before its stamps go wrong."""
+    from harness.commands import calibrate as command
 
-    def body() -> ExitCode:
-        from harness.commands import calibrate as command
-
-        return command.calibrate_client(CalibrateFlags(workers, streams, limit_s), tool_version())
-
-    finish(body)
+    return command.calibrate_client(flags, tool_version())
 
 
 @app.command()
+@as_command
 def doctor(
-    threads: options.Threads = None,
+    threads: Threads = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Measure no ceilings; show those that were kept.")
+        bool, Flag("Measure no ceilings; show those that were kept.", "--quick")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+    as_json: options.AsJson = False,
+) -> ExitCode:
     """Say whether this machine is fit to measure on, and measure what it can do at best."""
+    from harness.commands import doctor as command
 
-    def body() -> ExitCode:
-        from harness.commands import doctor as command
-
-        return command.doctor(threads, is_quick=quick, as_json=as_json)
-
-    finish(body)
+    return command.doctor(threads, is_quick=quick, as_json=as_json)
 
 
 @app.command()
+@as_command
 def compare(
-    run_folders: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Run folders: repeats of one setting.")
-    ],
-    baseline: Annotated[str, typer.Option(help="A saved baseline's name, or a run folder.")],
-    allow: options.Allow = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown.")] = False,
-    slo: options.Slos = None,
+    run_folders: options.Repeats,
+    baseline: Annotated[str, Flag("A saved baseline's name, or a run folder.")],
+    allow: Allowed = (),
+    as_json: options.AsJson = False,
+    as_markdown: Annotated[bool, Flag("Print Markdown.", "--markdown")] = False,
+    slo: Slos = (),
     baselines: options.Baselines = options.BASELINES,
-) -> None:
+) -> ExitCode:
     """Compare runs with a named baseline; refused when the two are not alike."""
+    from harness.commands import compare as command
 
-    def body() -> ExitCode:
-        from harness.commands import compare as command
-
-        flags = command.CompareFlags(
-            tuple(run_folders),
-            baseline,
-            baselines,
-            tuple(allow or ()),
-            as_json,
-            as_markdown,
-            tuple(slo or ()),
-        )
-        return command.compare_runs(flags)
-
-    finish(body)
+    flags = command.CompareFlags(run_folders, baseline, baselines, allow, as_json, as_markdown, slo)
+    return command.compare_runs(flags)
 
 
 @app.command()
-def show(
-    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
-    slo: options.Slos = None,
-) -> None:
+@as_command
+def show(run_folder: options.RunFolder, slo: Slos = ()) -> ExitCode:
     """Print what a run measured: validity first, then every metric."""
+    from harness.commands import show as command
 
-    def body() -> ExitCode:
-        from harness.commands import show as command
-
-        return command.show(run_folder, tuple(slo or ()))
-
-    finish(body)
+    return command.show(run_folder, slo)
 
 
 @app.command()
+@as_command
 def explain(
-    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Print a run's numbers as vLLM, SGLang, GuideLLM, AIPerf and MLPerf define them."""
+    subject: Annotated[
+        str | None, Word("RUN or WORD", "A run folder, or a word such as TPOT; else all words.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> ExitCode:
+    """Say what a word means, or a run's numbers as vLLM, SGLang, GuideLLM and others define them.
 
-    def body() -> ExitCode:
-        from harness.commands import explain as command
+    Words are metrics, heads of tables, terms and codes of cautions.
+    """
+    from harness.commands import explain as command
 
-        return command.explain_run(run_folder, as_json=as_json)
-
-    finish(body)
+    return command.explain(subject, as_json=as_json)
 
 
 @app.command()
+@as_command
 def report(
-    run_folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run folders.")],
+    run_folders: Annotated[tuple[Path, ...], Word("RUN...", "Run folders.")] = (),
     baseline: Annotated[
-        str | None, typer.Option(help="Which to compare with: a run's engine name, or a saved one.")
+        str | None, Flag("Which to compare with: a run's engine name, or a saved one.")
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path(
-        "report.html"
-    ),
-    allow: options.Allow = None,
-    slo: options.Slos = None,
+    index: Annotated[
+        Path | None,
+        Flag("Instead of runs: a folder, to find all runs in it on one page.", metavar="FOLDER"),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        Flag("The page to write; report.html, or index.html in the folder of --index.", "--out -o"),
+    ] = None,
+    force: Annotated[bool, Flag("Replace a page that is there already.", "--force")] = False,
+    allow: Allowed = (),
+    slo: Slos = (),
     baselines: options.Baselines = options.BASELINES,
-) -> None:
-    """Write a self-contained HTML report of one or more runs."""
+) -> ExitCode:
+    """Write a self-contained HTML report of one or more runs, or an index of many."""
+    from harness.commands import index as index_command
+    from harness.commands import report as command
 
-    def body() -> ExitCode:
-        from harness.commands import report as command
+    if index is not None:
+        return index_command.index(index, out, run_folders, replaces=force)
+    return command.report(run_folders, baseline, out, baselines, allow, slo, replaces=force)
 
-        return command.report(
-            tuple(run_folders), baseline, out, baselines, tuple(allow or ()), tuple(slo or ())
-        )
 
-    finish(body)
+@app.command()
+@as_command
+def view(
+    folder: Annotated[Path, Word("FOLDER", "A folder of runs, such as runs.")],
+    port: Annotated[int, Flag("Where to listen; a free port by default.")] = 0,
+) -> ExitCode:
+    """Show the runs in a folder to this machine's browser: their index, and their reports."""
+    from harness.commands import index as command
+
+    return command.view(folder, port)
+
+
+@app.command()
+@as_command
+def export(flags: ExportFlags, baselines: options.Baselines = options.BASELINES) -> ExitCode:
+    """Write what runs measured as CSV, Parquet, Markdown or LaTeX."""
+    from harness.commands import export as command
+
+    return command.export(flags, baselines)
+
+
+@app.command()
+@as_command
+def plot(flags: PlotFlags) -> ExitCode:
+    """Draw one figure of runs, a sweep or an ablation into a file."""
+    from harness.commands import plot as command
+
+    return command.plot(flags)
 
 
 def _print_version(wanted: bool) -> None:

@@ -9,8 +9,9 @@ import typer
 from typer.core import TyperGroup
 
 from harness import cli_options as options
-from harness.cli_exit import finish
+from harness.cli_flags import as_command
 from harness.core.errors import ExitCode
+from harness.core.flag import Allowed, Flag, Word
 
 DECIDE = "decide"
 
@@ -29,94 +30,79 @@ gate_app = typer.Typer(
 )
 RulesFile = Annotated[
     Path | None,
-    typer.Option(
-        "--rules", help="Margins and looks; the gate table of ./batchmark.toml by default."
-    ),
+    Flag("Margins and looks; the gate table of ./batchmark.toml by default.", "--rules"),
 ]
 
 
 @gate_app.command(DECIDE, epilog="See also: batchmark gate calibrate DUEL...")
+@as_command
 def decide(
     runs: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="RUNS...", help="A duel's folder; or run folders, or folders of them."
-        ),
-    ] = None,
+        tuple[Path, ...], Word("RUNS...", "A duel's folder; or run folders, or folders of them.")
+    ] = (),
     baseline: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Of run folders: one of their engines, other run folders (may be repeated), or a "
-            "saved baseline's name."
+        tuple[str, ...],
+        Flag(
+            "Of run folders: one of their engines, other run folders (may be repeated), or a saved "
+            "baseline's name."
         ),
-    ] = None,
+    ] = (),
     rerun: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="A fresh run of the saved baseline's engine (may be repeated); 3 that agree with "
-            "it let a FAIL stand."
+        tuple[Path, ...],
+        Flag(
+            "A fresh run of the saved baseline's engine (may be repeated); 3 that agree with it "
+            "let a FAIL stand."
         ),
-    ] = None,
+    ] = (),
     rules: RulesFile = None,
     on_inconclusive: Annotated[
         str | None,
-        typer.Option(help="exit (code 3, the default), warn (0) or fail (1) when it cannot tell."),
+        Flag("exit (code 3, the default), warn (0) or fail (1) when it cannot tell."),
     ] = None,
-    allow: options.Allow = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write JSON here.")] = None,
-    junit: Annotated[Path | None, typer.Option(help="Write JUnit XML here.")] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(help="Write a comment for a pull request here.")
+    allow: Allowed = (),
+    json_file: Annotated[Path | None, Flag("Write JSON here.", "--json")] = None,
+    junit: Annotated[Path | None, Flag("Write JUnit XML here.")] = None,
+    markdown: Annotated[Path | None, Flag("Write a comment for a pull request here.")] = None,
+    name: Annotated[str, Flag("What tells this comment from others on one pull request.")] = "gate",
+    report_url: Annotated[
+        str | None, Flag("Where the whole report is; the comment links to it.", metavar="URL")
     ] = None,
     baselines: options.Baselines = options.BASELINES,
-) -> None:
+) -> ExitCode:
     """Say PASS, FAIL or neither of a candidate, by rules agreed before.
 
     Exit 0 PASS, 1 FAIL, 2 wrong usage, 3 INCONCLUSIVE, 4 INVALID or NOT_COMPARABLE, 5 a fault of
     batchmark.
     """
+    from harness.commands import gate as command
+    from harness.commands.gate_sides import Sides
+    from harness.gate.allowance import allowed_keys
+    from harness.gate.gate_outputs import Comment
 
-    def body() -> ExitCode:
-        from harness.commands import gate as command
-        from harness.commands.gate_sides import Sides
-        from harness.gate.allowance import allowed_keys
-
-        sides = Sides(
-            runs=tuple(runs or ()),
-            baseline=tuple(baseline or ()),
-            reruns=tuple(rerun or ()),
-            store=baselines,
-            allowed=allowed_keys(allow),
-        )
-        flags = command.GateFlags(
-            sides=sides,
-            rules=rules,
-            on_inconclusive=on_inconclusive,
-            as_json=json_file,
-            as_junit=junit,
-            as_markdown=markdown,
-        )
-        return command.gate(flags)
-
-    finish(body)
+    flags = command.GateFlags(
+        sides=Sides(runs, baseline, rerun, baselines, allowed_keys(allow)),
+        rules=rules,
+        on_inconclusive=on_inconclusive,
+        as_json=json_file,
+        as_junit=junit,
+        as_markdown=markdown,
+        comment=Comment(name, report_url),
+    )
+    return command.gate(flags)
 
 
 @gate_app.command("calibrate")
+@as_command
 def calibrate(
     duels: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="DUEL...", help="Folders of duels of an engine with itself."),
-    ] = None,
+        tuple[Path, ...], Word("DUEL...", "Folders of duels of an engine with itself.")
+    ] = (),
     rules: RulesFile = None,
-) -> None:
+) -> ExitCode:
     """Measure how noisy pairs are here, and print a gate table with margins that can be held.
 
     From 10 pairs or more of an engine with itself: `batchmark duel A A --pairs 10`.
     """
+    from harness.commands import gate as command
 
-    def body() -> ExitCode:
-        from harness.commands import gate as command
-
-        return command.calibrate(tuple(duels or ()), rules)
-
-    finish(body)
+    return command.calibrate(duels, rules)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from harness import cli_options as options
-from harness.cli_exit import finish
-from harness.core.engine_flags import EngineFlags
+from harness.cli_flags import as_command
+from harness.core.engine_flags import EngineFlags, EnginesFile
 from harness.core.errors import ExitCode
-from harness.core.plan import LoadFlags
+from harness.core.flag import Flag, Part, Word
+from harness.core.work_flags import WorkFlags
 
 engines_app = typer.Typer(help="See which engines there are, and how they are launched.")
 model_app = typer.Typer(no_args_is_help=True, help="Get models that can be measured offline.")
@@ -23,284 +25,176 @@ workload_app = typer.Typer(no_args_is_help=True, help="See what is sent, and whe
 def engines_top(context: typer.Context) -> None:
     """See which engines there are, and how they are launched."""
     if context.invoked_subcommand is None:
-        engines_list()
+        engines_list(engines=None)
 
 
 @engines_app.command("list")
-def engines_list(engines: options.EnginesFile = None) -> None:
+@as_command
+def engines_list(engines: EnginesFile = None) -> ExitCode:
     """List the kinds of engines, plug-ins and those of engines.toml included."""
+    from harness.commands import engines as command
 
-    def body() -> ExitCode:
-        from harness.commands import engines as command
-
-        return command.list_engines(engines)
-
-    finish(body)
+    return command.list_engines(engines)
 
 
 @engines_app.command("plan")
+@as_command
 def engines_plan(
-    engine: Annotated[str, typer.Argument(metavar="ENGINE", help="As of `run --engine`.")],
-    engines: options.EnginesFile = None,
-    policy: options.Policies = None,
-    model: options.Model = options.DEFAULT_MODEL,
-    slots: options.Slots = 8,
-    dtype: options.Dtype = "bfloat16",
-    threads: options.Threads = None,
-    pad_prompts: options.PadPrompts = True,
-    batch_window_ms: options.WindowMs = None,
-    context_tokens: options.ContextTokens = None,
-    batched_tokens: options.BatchedTokens = None,
-    kv_tokens: options.KvTokens = None,
-    chunked_prefill: options.ChunkedPrefill = None,
-    prefix_cache: options.PrefixCache = False,
-    speculative: options.Speculative = None,
-    served_name: options.ServedName = None,
-    attach: options.Attach = None,
-    metrics_url: options.MetricsUrl = None,
-    api_key_env: options.ApiKeyEnv = None,
-    image: options.Image = None,
-    engine_arg: options.EngineArgs = None,
-    port: options.Port = None,
-) -> None:
+    engine: Annotated[str, Word("ENGINE", "As of `run --engine`.")],
+    flags: Annotated[EngineFlags, Part(without=("engines",))],
+) -> ExitCode:
     """Show how engines would be launched, and what differs between them, launching nothing."""
+    from harness.commands import engines as command
 
-    def body() -> ExitCode:
-        from harness.commands import engines as command
-
-        flags = EngineFlags(
-            engines=engine,
-            model=model,
-            policies=policy,
-            slots=slots,
-            dtype=dtype,
-            threads=threads,
-            pad_prompts=pad_prompts,
-            batch_window_ms=batch_window_ms,
-            port=port,
-            context_tokens=context_tokens,
-            batched_tokens=batched_tokens,
-            kv_tokens=kv_tokens,
-            chunked_prefill=chunked_prefill,
-            prefix_cache=prefix_cache,
-            speculative=speculative,
-            served_name=served_name,
-            attach_url=attach,
-            metrics_url=metrics_url,
-            api_key_env=api_key_env,
-            image=image,
-            args=tuple(engine_arg or ()),
-            file=engines,
-        )
-        return command.plan(flags)
-
-    finish(body)
+    return command.plan(replace(flags, engines=engine))
 
 
 @model_app.command("fetch")
+@as_command
 def model_fetch(
-    name: Annotated[str, typer.Argument(help="A model's name; see `batchmark model list`.")],
-) -> None:
+    name: Annotated[str, Word("NAME", "A model's name; see `batchmark model list`.")],
+) -> ExitCode:
     """Download a model into the cache, and check it."""
+    from harness.commands import model as command
 
-    def body() -> ExitCode:
-        from harness.commands import model as command
-
-        return command.fetch(name)
-
-    finish(body)
+    return command.fetch(name)
 
 
 @model_app.command("export")
+@as_command
 def model_export(
-    name: Annotated[str, typer.Argument(help="A fetched model's name, or a GGUF file.")],
-    folder: Annotated[Path, typer.Argument(help="The new folder to write.")],
-    dtype: Annotated[str, typer.Option(help="bfloat16, float16 or float32.")] = "bfloat16",
-) -> None:
+    name: Annotated[str, Word("NAME", "A fetched model's name, or a GGUF file.")],
+    folder: Annotated[Path, Word("FOLDER", "The new folder to write.")],
+    dtype: Annotated[str, Flag("bfloat16, float16 or float32.")] = "bfloat16",
+) -> ExitCode:
     """Write a GGUF file as a Hugging Face folder, for engines that read no GGUF files."""
+    from harness.commands import model as command
 
-    def body() -> ExitCode:
-        from harness.commands import model as command
-
-        return command.export(name, folder, dtype)
-
-    finish(body)
+    return command.export(name, folder, dtype)
 
 
 @model_app.command("list")
-def model_list() -> None:
+@as_command
+def model_list() -> ExitCode:
     """List the models that can be fetched, and whether they are."""
+    from harness.commands import model as command
 
-    def body() -> ExitCode:
-        from harness.commands import model as command
-
-        return command.list_models()
-
-    finish(body)
+    return command.list_models()
 
 
 @baseline_app.command("save")
+@as_command
 def baseline_save(
-    name: Annotated[str, typer.Argument(help="Letters, digits, '.', '_' and '-'.")],
-    run_folders: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Run folders: repeats of one setting.")
-    ],
+    name: Annotated[str, Word("NAME", "Letters, digits, '.', '_' and '-'.")],
+    run_folders: options.Repeats,
     why: options.Why = "",
-    replace: Annotated[bool, typer.Option("--replace", help="Replace one of that name.")] = False,
+    replaces: Annotated[bool, Flag("Replace one of that name.", "--replace")] = False,
     baselines: options.Baselines = options.BASELINES,
-) -> None:
+) -> ExitCode:
     """Keep runs, with their raw records, under a name to compare against."""
+    from harness.commands import baseline as command
 
-    def body() -> ExitCode:
-        from harness.commands import baseline as command
-
-        return command.save(name, tuple(run_folders), baselines, why, replaces=replace)
-
-    finish(body)
+    return command.save(name, run_folders, baselines, why, replaces=replaces)
 
 
 @baseline_app.command("list")
+@as_command
 def baseline_list(
     published: Annotated[
-        bool, typer.Option("--published", help="What others claim instead, with source.")
+        bool, Flag("What others claim instead, with source.", "--published")
     ] = False,
     baselines: options.Baselines = options.BASELINES,
-) -> None:
+) -> ExitCode:
     """List the saved baselines, or what others have published."""
+    from harness.commands import baseline as command
 
-    def body() -> ExitCode:
-        from harness.commands import baseline as command
-
-        return command.list_published() if published else command.list_saved(baselines)
-
-    finish(body)
+    return command.list_published() if published else command.list_saved(baselines)
 
 
 @baseline_app.command("show")
+@as_command
 def baseline_show(
-    name: Annotated[str, typer.Argument(help="A saved baseline, or a published claim.")],
+    name: Annotated[str, Word("NAME", "A saved baseline, or a published claim.")],
     baselines: options.Baselines = options.BASELINES,
-) -> None:
+) -> ExitCode:
     """Show one: who saved it, when and why, and its numbers; or what a publication claims."""
+    from harness.commands import baseline as command
 
-    def body() -> ExitCode:
-        from harness.commands import baseline as command
-
-        return command.show(name, baselines)
-
-    finish(body)
+    return command.show(name, baselines)
 
 
 @baseline_app.command("rename")
+@as_command
 def baseline_rename(
-    old: Annotated[str, typer.Argument(metavar="OLD", help="A saved baseline.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="Its new name.")],
+    old: Annotated[str, Word("OLD", "A saved baseline.")],
+    new: Annotated[str, Word("NEW", "Its new name.")],
     baselines: options.Baselines = options.BASELINES,
-) -> None:
+) -> ExitCode:
     """Give a saved baseline another name."""
+    from harness.commands import baseline as command
 
-    def body() -> ExitCode:
-        from harness.commands import baseline as command
-
-        return command.rename(old, new, baselines)
-
-    finish(body)
+    return command.rename(old, new, baselines)
 
 
 @baseline_app.command("retire")
+@as_command
 def baseline_retire(
-    name: Annotated[str, typer.Argument(help="A saved baseline.")],
+    name: Annotated[str, Word("NAME", "A saved baseline.")],
     why: options.Why = "",
     baselines: options.Baselines = options.BASELINES,
-) -> None:
+) -> ExitCode:
     """Keep a baseline, but let nothing be compared with it unless --allow retired says so."""
+    from harness.commands import baseline as command
 
-    def body() -> ExitCode:
-        from harness.commands import baseline as command
-
-        return command.retire(name, baselines, why)
-
-    finish(body)
+    return command.retire(name, baselines, why)
 
 
 @workload_app.command("list")
-def workload_list() -> None:
+@as_command
+def workload_list() -> ExitCode:
     """List the workloads that ship with batchmark."""
+    from harness.commands import workload as command
 
-    def body() -> ExitCode:
-        from harness.commands import workload as command
-
-        return command.list_workloads()
-
-    finish(body)
+    return command.list_workloads()
 
 
 @workload_app.command("show")
-def workload_show(
-    workload: options.NameUnlessLocked = None,
-    seed: Annotated[int | None, typer.Option(help="Prompts and due times; 0 by default.")] = None,
-    repeat_mix: options.RepeatMix = None,
-    backlog: options.Backlog = False,
-    concurrency: options.Concurrency = None,
-    rate: options.Rate = None,
-    arrivals: options.Arrivals = None,
-    cv: options.Cv = None,
-    burstiness: options.Burstiness = None,
-    stages: options.Stages = None,
-    schedule: options.Schedule = None,
-    speed: options.Speed = None,
-) -> None:
+@as_command
+def workload_show(flags: WorkFlags) -> ExitCode:
     """Show what a workload sends, and the digests of it."""
+    from harness.commands import workload as command
 
-    def body() -> ExitCode:
-        from harness.commands import workload as command
+    return command.show(flags)
 
-        load = LoadFlags(
-            backlog=backlog,
-            concurrency=concurrency,
-            rate_rps=rate,
-            arrivals=arrivals,
-            cv=cv,
-            burstiness=burstiness,
-            stages=stages,
-            schedule=schedule,
-            speed=speed,
-            repeat_mix=repeat_mix,
-        )
-        return command.show(workload, load, seed)
 
-    finish(body)
+@workload_app.command("preview")
+@as_command
+def workload_preview(flags: WorkFlags) -> ExitCode:
+    """Show a workload or a trace in figures and bars: lengths, arrivals, what is shared."""
+    from harness.commands import workload as command
+
+    return command.preview(flags)
+
+
+@workload_app.command("fetch")
+@as_command
+def workload_fetch(
+    name: Annotated[str, Word("NAME", "A workload made of a published trace.")],
+) -> ExitCode:
+    """Download the trace that a workload is made of, and check it."""
+    from harness.commands import workload as command
+
+    return command.fetch(name)
 
 
 @workload_app.command("lock")
+@as_command
 def workload_lock(
-    workload: options.WorkloadName,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The new file to write.")],
-    seed: Annotated[int, typer.Option(help="Prompts and due times.")] = 0,
-    repeat_mix: options.RepeatMix = None,
-    backlog: options.Backlog = False,
-    concurrency: options.Concurrency = None,
-    rate: options.Rate = None,
-    arrivals: options.Arrivals = None,
-    cv: options.Cv = None,
-    burstiness: options.Burstiness = None,
-    stages: options.Stages = None,
-) -> None:
+    *,
+    flags: Annotated[WorkFlags, Part(without=("load.schedule", "load.speed"))],
+    out: Annotated[Path, Flag("The new file to write.", "--out -o")],
+) -> ExitCode:
     """Write every prompt and due time of a workload to a file, for `--schedule` to send again."""
+    from harness.commands import workload as command
 
-    def body() -> ExitCode:
-        from harness.commands import workload as command
-
-        load = LoadFlags(
-            backlog=backlog,
-            concurrency=concurrency,
-            rate_rps=rate,
-            arrivals=arrivals,
-            cv=cv,
-            burstiness=burstiness,
-            stages=stages,
-            repeat_mix=repeat_mix,
-        )
-        return command.lock(workload, load, seed, out)
-
-    finish(body)
+    return command.lock(flags, out)

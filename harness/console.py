@@ -32,6 +32,7 @@ from harness.gate.comparison import ComparisonTable, context_of, phrase
 from harness.gate.comparison_table import comparison_table, headlines
 from harness.gate.preflight import Preflight, preflight_table
 from harness.gate.step_table import step_table
+from harness.gate.turn_table import turn_table
 
 REFRESH_EVERY_S = 0.25
 RUNS_SIDE_BY_SIDE = 3
@@ -136,6 +137,7 @@ def print_summaries(summaries: Sequence[Summary], console: Console | None = None
     for first in range(0, len(summaries), RUNS_SIDE_BY_SIDE):
         beside = summaries[first : first + RUNS_SIDE_BY_SIDE]
         draw(replace(tables.metric_table(beside), title=""), out)
+    draw(turn_table(summaries), out)
 
 
 def print_headroom(summaries: Sequence[Summary], console: Console | None = None) -> None:
@@ -250,6 +252,9 @@ def print_simulation(
         for name in names
     ]
     print_table(f"Simulated: {context}", ("figure", *sides), rows, console)
+    if any(value is None for side in sides.values() for value in side.values()):
+        why = "nothing came so far in the simulated time"
+        print_line(f"{formatting.NOT_MEASURED}: {why}", console)
     said = "no ratio of" if ratio is None else f"{ratio:.3f}x"
     print_line(f"{said} output tok/s, {policy} vs static ({context})", console)
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Iterator
-from itertools import accumulate, islice
+from bisect import bisect
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, chain, cycle, islice
 
+from harness.core.phases import Phase
 from harness.core.stages import Stage
 from harness.core.units import s_to_ns
 from harness.core.workload import Load, LoadKind
@@ -21,7 +23,8 @@ def due_instants_ns(load: Load, count: int, rng: random.Random) -> tuple[int, ..
 
     Backlog and closed loop: all are due at 0. Otherwise the first request is due after one gap.
     Constant: every gap is 1/rate. Poisson: gaps are exponential with mean 1/rate. Gamma: gaps have
-    mean 1/rate, and `cv` times that as their standard deviation.
+    mean 1/rate, and `cv` times that as their standard deviation. MMPP: Poisson in each phase, which
+    lasts an exponential time; the run begins in the midst of it, as an observer would come upon it.
 
     Raises ValueError for stages, which decide the count themselves, and for a replay, whose
     instants are in a file.
@@ -38,6 +41,9 @@ def due_instants_ns(load: Load, count: int, rng: random.Random) -> tuple[int, ..
             shape = _given(load.cv) ** -2
             scale_s = 1 / (shape * _given(load.rate_rps))
             gaps_s = (gap * scale_s for gap in _gamma_gaps(shape, rng))
+        case LoadKind.MMPP:
+            instants_s = _bent(_dwellings(load.phases, rng), rng)
+            return tuple(map(s_to_ns, islice(instants_s, count)))
         case _:
             msg = f"a load of kind {load.kind.value} has no number of instants to draw"
             raise ValueError(msg)
@@ -45,22 +51,8 @@ def due_instants_ns(load: Load, count: int, rng: random.Random) -> tuple[int, ..
 
 
 def stage_instants_ns(stages: Iterable[Stage], rng: random.Random) -> tuple[int, ...]:
-    """All due instants of `stages`, one after another, in ns from the start of the run, in order.
-
-    A Poisson process of one a second, with its time axis bent by the inverse of the cumulative
-    rate: so every stretch of time has the expected number of requests that its rates say.
-    """
-    instants: list[int] = []
-    arrivals = accumulate(_exponential_gaps(rng))
-    expected = next(arrivals)
-    started_s = passed = 0.0
-    for stage in stages:
-        until = passed + stage.expected_requests
-        while expected < until:
-            instants.append(s_to_ns(started_s + stage.seconds_until(expected - passed)))
-            expected = next(arrivals)
-        started_s, passed = started_s + stage.duration_s, until
-    return tuple(instants)
+    """The due instants of `stages`, one after another, in ns from the start of the run."""
+    return tuple(map(s_to_ns, _bent(stages, rng)))
 
 
 def gamma_variate(shape: float, rng: random.Random) -> float:
@@ -79,6 +71,36 @@ def gamma_variate(shape: float, rng: random.Random) -> float:
         v = (1 + c * x) ** 3
         if v > 0 and math.log(1.0 - rng.random()) < x * x / 2 + d * (1 - v + math.log(v)):
             return d * v
+
+
+def _bent(stages: Iterable[Stage], rng: random.Random) -> Iterator[float]:
+    """Arrivals in `stages`, in seconds from the start.
+
+    A Poisson process of one a second, with its time axis bent by the inverse of the cumulative
+    rate: so every stretch of time has the expected number of requests that its rates say.
+    """
+    arrivals = accumulate(_exponential_gaps(rng))
+    expected = next(arrivals)
+    started_s = passed = 0.0
+    for stage in stages:
+        until = passed + stage.expected_requests
+        while expected < until:
+            yield started_s + stage.seconds_until(expected - passed)
+            expected = next(arrivals)
+        started_s, passed = started_s + stage.duration_s, until
+
+
+def _dwellings(phases: Sequence[Phase], rng: random.Random) -> Iterator[Stage]:
+    """The phases in turn, without end, each for the time that it happens to last.
+
+    The first one is drawn by its share of all time. What is left of it is as long as a whole one:
+    an exponential time has no memory.
+    """
+    ends_s = tuple(accumulate(phase.mean_s for phase in phases))
+    first = bisect(ends_s, rng.random() * ends_s[-1], hi=len(phases) - 1)
+    for phase in chain(phases[first:], cycle(phases)):
+        duration_s = -math.log(1.0 - rng.random()) * phase.mean_s
+        yield Stage(phase.rate_rps, phase.rate_rps, duration_s)
 
 
 def _normal_variate(rng: random.Random) -> float:

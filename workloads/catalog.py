@@ -4,45 +4,27 @@ from __future__ import annotations
 
 import random
 import tomllib
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain, cycle, islice
 from pathlib import Path
 
 from harness.core.errors import UsageError
 from harness.core.jsonable import from_json
 from harness.core.workload import Arrival, Load, LoadKind, Request, Workload
 from workloads.arrivals import due_instants_ns, stage_instants_ns
+from workloads.exact_text import Residue
+from workloads.materialise import PromptKind, PromptOptions, materialise
 from workloads.prompts import random_token_ids
+from workloads.shape import Shape
+from workloads.spec import RequestSpec, WorkloadSpec, shapes, with_rows
 
 SPECS = Path(__file__).parent / "specs"
-
-
-@dataclass(frozen=True, slots=True)
-class RequestSpec:
-    """One request of a mix: how long its prompt is, and how many tokens it asks for."""
-
-    label: str
-    prompt_tokens: int
-    output_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class WorkloadSpec:
-    """A mix of requests, sent in this order and over again.
-
-    `token_ids` is the range [first, last) that random prompt tokens are drawn from; the default
-    lies inside every vocabulary of 32,000 tokens or more, clear of the special tokens at its start.
-    """
-
-    name: str
-    description: str
-    requests: tuple[RequestSpec, ...]
-    token_ids: tuple[int, int] = (1000, 30000)
-
-    @property
-    def output_tokens_longest(self) -> int:
-        """The longest answer that the mix asks for, in tokens."""
-        return max(r.output_tokens for r in self.requests)
+_WARMUP_OUTPUT_TOKENS = 8
+# Warm-up prompts are made from ids that no measured request has.
+_WARMUP_ID = 1 << 40
+# A warm-up takes the lengths of so many requests at most.
+_WARMUP_ROWS = 1000
 
 
 def names() -> tuple[str, ...]:
@@ -61,7 +43,7 @@ def load_spec(name_or_path: str) -> WorkloadSpec:
         if name_or_path not in names():
             msg = (
                 f"unknown workload {name_or_path!r}; choose from {', '.join(names())}, "
-                "or give the path of a .toml file"
+                "or give the path of a .toml file or a trace"
             )
             raise UsageError(msg)
     try:
@@ -73,54 +55,103 @@ def load_spec(name_or_path: str) -> WorkloadSpec:
         msg = f"{path} is not valid TOML: {error}; correct the file"
         raise UsageError(msg) from error
     try:
-        return _checked(from_json(WorkloadSpec, data))
+        return with_rows(from_json(WorkloadSpec, data))
     except ValueError as error:
         msg = f"workload file {path}: {error}; correct the file"
         raise UsageError(msg) from error
 
 
-def build_workload(spec: WorkloadSpec, load: Load, repeat_mix: int | None, seed: int) -> Workload:
+def build_workload(
+    spec: WorkloadSpec,
+    load: Load,
+    repeat_mix: int | None,
+    seed: int,
+    options: PromptOptions | None = None,
+) -> Workload:
     """The arrivals of `repeat_mix` times the mix: the same for the same arguments, always.
 
-    Every prompt is random and different, so that no engine can reuse a prefix. In stages the mix is
-    sent over and again until they end, and `repeat_mix` is None. Raises UsageError when it is below
-    1, or when the stages are so short that no request is due in them.
+    Every prompt is different, so that no engine can reuse more of one than the specification says.
+    In stages the mix is sent over and again until they end, and `repeat_mix` is None. Raises
+    UsageError when it is below 1, or when the stages are so short that no request is due in them.
+    """
+    arrivals = tuple(make_arrivals(spec, load, repeat_mix, seed, options))
+    return Workload(spec.name, seed, repeat_mix, load, arrivals)
+
+
+def make_arrivals(
+    spec: WorkloadSpec,
+    load: Load,
+    repeat_mix: int | None,
+    seed: int,
+    options: PromptOptions | None = None,
+    residue: Residue | None = None,
+) -> Iterator[Arrival]:
+    """The arrivals of `build_workload`, one after another, so that they need not all be held.
+
+    `residue` counts the prompts whose text has another number of tokens than they have.
     """
     due_ns = _due_instants_ns(spec, load, repeat_mix, seed)
-    prompts = random.Random(f"{seed}/prompts")  # noqa: S311 - reproducible, not secret
-    arrivals = []
-    for index in range(len(due_ns)):
-        row = spec.requests[index % len(spec.requests)]
-        token_ids = random_token_ids(row.prompt_tokens, spec.token_ids, prompts)
-        request = Request(index, row.label, token_ids, row.output_tokens)
-        arrivals.append(Arrival(due_ns[index], request))
-    return Workload(spec.name, seed, repeat_mix, load, tuple(arrivals))
+    rows = shapes(spec, due_ns)
+    if _is_of_old(spec, options):
+        return _mixed(spec, rows, seed)
+    return materialise(rows, _options(spec, options), seed, residue)
 
 
-def build_warmup(spec: WorkloadSpec, count: int, seed: int) -> tuple[Request, ...]:
+def build_warmup(
+    spec: WorkloadSpec, count: int, seed: int, options: PromptOptions | None = None
+) -> tuple[Request, ...]:
     """`count` requests to send before measuring: the lengths of the mix, other prompts."""
-    prompts = random.Random(f"{seed}/warm-up")  # noqa: S311 - reproducible, not secret
-    rows = [spec.requests[index % len(spec.requests)] for index in range(count)]
-    return tuple(
-        Request(i, r.label, random_token_ids(r.prompt_tokens, spec.token_ids, prompts), 8)
-        for i, r in enumerate(rows)
+    rows = (
+        Shape(row.prompt_tokens, _WARMUP_OUTPUT_TOKENS, row.label)
+        for row in islice(cycle(spec.requests), count)
     )
+    if _is_of_old(spec, options):
+        made = _mixed(spec, rows, seed, "warm-up")
+    else:
+        made = materialise(rows, _options(spec, options), seed, first_id=_WARMUP_ID)
+    return tuple(arrival.request for arrival in made)
 
 
 def spec_of(workload: Workload) -> WorkloadSpec:
     """The mix that would ask for the same lengths as `workload`, to warm up for one from a file."""
-    rows = tuple(
-        RequestSpec(a.request.label, len(a.request.prompt_token_ids), a.request.max_tokens)
-        for a in workload.arrivals
-    )
-    ids = set(chain.from_iterable(a.request.prompt_token_ids for a in workload.arrivals))
+    requests = [arrival.request for arrival in islice(workload.arrivals, _WARMUP_ROWS)]
+    rows = tuple(RequestSpec(r.label, len(r.prompt_token_ids), r.max_tokens) for r in requests)
+    ids = set(chain.from_iterable(r.prompt_token_ids for r in requests))
     return WorkloadSpec(workload.name, str(workload.load), rows, (min(ids), max(ids) + 1))
+
+
+def _is_of_old(spec: WorkloadSpec, options: PromptOptions | None) -> bool:
+    """True for what could be made before there was `materialise`: any tokens, of a plain mix."""
+    options = options or PromptOptions()
+    makes_any = options.kind is PromptKind.RANDOM and options.tokenizer is None
+    return spec.is_plain_mix and makes_any
+
+
+def _mixed(
+    spec: WorkloadSpec, rows: Iterator[Shape], seed: int, purpose: str = "prompts"
+) -> Iterator[Arrival]:
+    """Requests of a plain mix, whose prompts come out of one generator, one after another.
+
+    They are older than `materialise`, and stay as they are so that a seed sends what it always did.
+    """
+    prompts = random.Random(f"{seed}/{purpose}")  # noqa: S311 - reproducible, not secret
+    for index, row in enumerate(rows):
+        token_ids = random_token_ids(row.prompt_tokens or 0, spec.token_ids, prompts)
+        request = Request(index, row.label, token_ids, row.output_tokens or 0)
+        yield Arrival(row.due_ns or 0, request)
+
+
+def _options(spec: WorkloadSpec, options: PromptOptions | None) -> PromptOptions:
+    return replace(options or PromptOptions(), token_ids=spec.token_ids)
 
 
 def _due_instants_ns(
     spec: WorkloadSpec, load: Load, repeat_mix: int | None, seed: int
 ) -> tuple[int, ...]:
     arrivals = random.Random(f"{seed}/arrivals")  # noqa: S311 - reproducible, not secret
+    if spec.trace is not None:
+        msg = f"{spec.name} is a trace, whose requests are read from its file"
+        raise UsageError(f"{msg}; run `batchmark workload fetch {spec.name}`")
     if load.kind is LoadKind.STAGES:
         due_ns = stage_instants_ns(load.stages, arrivals)
         if not due_ns:
@@ -130,24 +161,4 @@ def _due_instants_ns(
     if repeat_mix is None or repeat_mix < 1:
         msg = f"--repeat-mix is {repeat_mix}; it must be at least 1"
         raise UsageError(msg)
-    return due_instants_ns(load, repeat_mix * len(spec.requests), arrivals)
-
-
-def _checked(spec: WorkloadSpec) -> WorkloadSpec:
-    if not spec.requests:
-        msg = "key 'requests' is empty; a mix needs at least one request"
-        raise ValueError(msg)
-    for number, row in enumerate(spec.requests, start=1):
-        if row.prompt_tokens < 1 or row.output_tokens < 1:
-            msg = (
-                f"request {number} ({row.label}) has prompt_tokens {row.prompt_tokens} and "
-                f"output_tokens {row.output_tokens}; both must be at least 1"
-            )
-            raise ValueError(msg)
-    first, last = spec.token_ids
-    if not 0 <= first < last:
-        msg = (
-            f"key 'token_ids' is [{first}, {last}]; it must be [first, last) with 0 <= first < last"
-        )
-        raise ValueError(msg)
-    return spec
+    return due_instants_ns(load, repeat_mix * spec.instants, arrivals)

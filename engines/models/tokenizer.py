@@ -36,6 +36,11 @@ class Codec:
         self._chat_template = chat_template
 
     @property
+    def chat_template(self) -> str | None:
+        """The template in the words of its makers, a program in Jinja; None without one."""
+        return self._chat_template
+
+    @property
     def vocabulary(self) -> int:
         """How many tokens the tokenizer knows, added ones included."""
         return self._tokenizer.get_vocab_size()

@@ -8,6 +8,8 @@ _REPLACEMENT = "\ufffd"
 # A UTF-8 character has at most 4 bytes and a token at least one, so at most the last 3 tokens can
 # be the beginning of a character. Decoders show such a beginning as 1 to 3 replacement marks.
 _OPEN_TOKENS = 3
+# One mark may stand for up to three tokens that never became a character, and three may be unsent.
+_KEPT_TOKENS = 1 + 3 * _OPEN_TOKENS
 _WINDOW_TOKENS = 16
 
 
@@ -41,10 +43,15 @@ class IncrementalText:
         return piece
 
     def _slide(self) -> None:
-        """Keep only the last tokens: one as context, and those that may be an open character."""
-        self._window = self._window[-_OPEN_TOKENS - 1 :]
+        """Keep only the last tokens: one as context, and those that what is unsent may be of.
+
+        What is unsent is counted from the end: the context may be the rest of a character that was
+        sent, which by itself is only marks.
+        """
+        unsent = len(self._text) - self._sent
+        self._window = self._window[-_KEPT_TOKENS:]
         self._text = self._codec.decode(self._window)
-        self._sent = _whole_characters(self._text)
+        self._sent = len(self._text) - unsent
 
 
 def _whole_characters(text: str) -> int:

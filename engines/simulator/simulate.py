@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from heapq import heappop, heappush
 
 from engines.scheduling.policies import Policy
 from engines.scheduling.scheduler import Limits, Scheduler
@@ -13,7 +13,9 @@ from engines.scheduling.step import StepPlan, StepResult
 from engines.simulator.cost_model import CostModel
 from engines.step_log import StepTimes, step_record
 from harness.core.record import StepRecord
+from harness.core.turns import LaterTurns
 from harness.core.units import NS_PER_MS
+from harness.core.workload import After
 
 # A client that has read the end of an answer needs about so long to have its next request at the
 # engine. By then the step that follows that end has begun, so the request joins the one after it.
@@ -24,7 +26,9 @@ TURNAROUND_NS = NS_PER_MS
 class SimulatedRequest:
     """A request of the simulation: its lengths in tokens, and when it arrives.
 
-    `block_keys` are as in Sequence: what the prefix cache, where there is one, knows it by.
+    With `after`, whose index counts the requests as they are given, it arrives at `due_ns` at the
+    earliest, and not before `after` allows it. `block_keys` are as in Sequence: what the prefix
+    cache, where there is one, knows it by.
     """
 
     label: str
@@ -32,6 +36,7 @@ class SimulatedRequest:
     output_tokens: int
     due_ns: int = 0
     block_keys: tuple[bytes, ...] = ()
+    after: After | None = None
 
 
 @dataclass(slots=True)
@@ -95,9 +100,10 @@ def simulate(
     """Run `requests`, given in order of arrival, through `policy` in virtual time.
 
     Ends when all have ended, or at `window_ns`: steps that would end after it are not counted, but
-    what they admitted has started. `requests` may be endless when there is a window. With
-    `in_flight_most` the loop is closed: whatever they say, so many requests are due at 0, and the
-    next one `TURNAROUND_NS` after one has ended.
+    what they admitted has started. `requests` may be endless when there is a window; then none may
+    wait for another. With `in_flight_most` the loop is closed: whatever they say, so many requests
+    are due at 0, and the next one `TURNAROUND_NS` after one has ended; a later turn that is due
+    goes before those that wait for no other. The client counts a delay from that instant too.
     """
     scheduler = Scheduler(policy, limits)
     run = _Run(requests, scheduler, in_flight_most, is_endless=window_ns is not None)
@@ -128,7 +134,12 @@ def simulate(
 
 
 class _Run:
-    """Feeds arrivals to a scheduler; of an endless backlog, a batch and one more at a time."""
+    """Feeds arrivals to a scheduler; of an endless backlog, a batch and one more at a time.
+
+    `_next` holds the requests that are known to arrive, and when. In an open loop these are one
+    that waits for no other, and the later turns whose waiting is over; in a closed one, those that
+    have a slot, of which `_free` are left.
+    """
 
     def __init__(
         self,
@@ -141,19 +152,25 @@ class _Run:
         self.scheduler = scheduler
         self._most_waiting = scheduler.limits.slots + 1 if is_endless else None
         self.traces: list[Trace] = []
-        self._source = iter(requests)
-        self._following = _take_one(self._source)
-        self._is_closed = in_flight_most is not None
-        self._next: deque[SimulatedRequest] = deque()
-        for _ in range(in_flight_most or 1):
-            self._next.extend(self._take_following(due_ns=0))
+        self._indices: list[int] = []
+        self._later = LaterTurns()
+        self._waiting: dict[int, SimulatedRequest] = {}
+        numbered = enumerate(requests)
+        self._source = iter(numbered if is_endless else self._without_later_turns(numbered))
+        self._following = next(self._source, None)
+        self._next: list[tuple[int, int, SimulatedRequest]] = []
+        self._free = in_flight_most
+        if self._free is None:
+            self._take_following()
+        else:
+            self._fill_slots(0)
 
     def receive(self, now_ns: int) -> None:
         """Hand over what is due."""
-        while self._next and self._next[0].due_ns <= now_ns:
+        while self._next and self._next[0][0] <= now_ns:
             if self._most_waiting is not None and self.scheduler.waiting >= self._most_waiting:
                 return
-            request = self._next.popleft()
+            _, index, request = heappop(self._next)
             self.scheduler.add(
                 Sequence(
                     len(self.traces),
@@ -164,13 +181,14 @@ class _Run:
                 )
             )
             self.traces.append(Trace(request, token_ns=[]))
-            if not self._is_closed:
-                self._next.extend(self._take_following())
-        self.scheduler.is_draining = not self._next and not self._following
+            self._indices.append(index)
+            if self._free is None and request.after is None:
+                self._take_following()
+        self.scheduler.is_draining = not (self._next or self._following or self._later)
 
     def next_event_ns(self, now_ns: int) -> int | None:
         """When something happens though no step runs: an arrival, or the end of a window."""
-        instants = [self.scheduler.wake_ns(now_ns), self._next[0].due_ns if self._next else None]
+        instants = [self.scheduler.wake_ns(now_ns), self._next[0][0] if self._next else None]
         return min((i for i in instants if i is not None), default=None)
 
     def note_planned(self, plan: StepPlan, now_ns: int) -> None:
@@ -190,17 +208,55 @@ class _Run:
                 tokens.append(now_ns)
 
     def note_ended(self, sequence_id: int, now_ns: int) -> None:
-        """An answer is whole; in a closed loop its place is taken by the next request."""
+        """An answer is whole: what waited for it arrives, and in a closed loop its slot is free."""
         self.traces[sequence_id].completed_ns = now_ns
-        if self._is_closed:
-            self._next.extend(self._take_following(due_ns=now_ns + TURNAROUND_NS))
+        at_ns = now_ns + TURNAROUND_NS
+        self._later.release(self._indices[sequence_id], at_ns)
+        if self._free is not None:
+            self._free += 1
+            self._fill_slots(at_ns)
+            return
+        while self._later.next_ns is not None:
+            self._take_later(at_ns)
 
-    def _take_following(self, due_ns: int = 0) -> list[SimulatedRequest]:
-        """The next request of the source, if there is one; in a closed loop due at `due_ns`."""
-        taken, self._following = self._following, _take_one(self._source)
-        return [replace(request, due_ns=due_ns) for request in taken] if self._is_closed else taken
+    def _without_later_turns(
+        self, numbered: Iterable[tuple[int, SimulatedRequest]]
+    ) -> Iterable[tuple[int, SimulatedRequest]]:
+        """Those that wait for no other; the others are kept until their waiting is over."""
+        firsts = []
+        for index, request in numbered:
+            if request.after is None:
+                firsts.append((index, request))
+            else:
+                self._waiting[index] = request
+                self._later.hold(index, request.due_ns, request.after)
+        return firsts
 
+    def _fill_slots(self, at_ns: int) -> None:
+        """Give each free slot to a later turn that is due at `at_ns`, or to the next of the source.
 
-def _take_one(source: Iterator[SimulatedRequest]) -> list[SimulatedRequest]:
-    request = next(source, None)
-    return [] if request is None else [request]
+        When the source is empty, it waits for the later turn that is due first.
+        """
+        while self._free:
+            later_ns = self._later.next_ns
+            if later_ns is not None and (later_ns <= at_ns or self._following is None):
+                self._take_later(at_ns)
+            elif self._following is not None:
+                self._take_following(at_ns)
+            else:
+                return
+            self._free -= 1
+
+    def _take_later(self, least_ns: int) -> None:
+        index, due_ns = self._later.pop()
+        self._let_arrive(index, self._waiting.pop(index), max(due_ns, least_ns))
+
+    def _take_following(self, due_ns: int | None = None) -> None:
+        """The next of the source, if there is one, arrives at `due_ns`, or else when it says."""
+        if self._following is not None:
+            index, request = self._following
+            self._following = next(self._source, None)
+            self._let_arrive(index, request, request.due_ns if due_ns is None else due_ns)
+
+    def _let_arrive(self, index: int, request: SimulatedRequest, due_ns: int) -> None:
+        heappush(self._next, (due_ns, index, replace(request, due_ns=due_ns)))

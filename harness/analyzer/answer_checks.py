@@ -98,12 +98,19 @@ def _usage(records: RecordColumns) -> Ints:
 
 def coalesced_share(records: RecordColumns) -> float:
     """Share of the reads with tokens that carried more than one; an unknown count is one."""
+    counted = [_coalesced(piece) for piece in records.pieces()]
+    coalesced, reads = (sum(column) for column in zip(*counted, strict=True))
+    return coalesced / reads if reads else 0.0
+
+
+def _coalesced(records: RecordColumns) -> tuple[int, int]:
+    """How many reads with tokens carried more than one, and how many there were."""
     if not len(records.events_ns):
-        return 0.0
+        return 0, 0
     begins_read = records.is_first_event | (np.diff(records.events_ns, prepend=0) != 0)
     tokens = np.where(records.events_tokens == MISSING, 1, records.events_tokens)
     by_read = np.add.reduceat(tokens, np.flatnonzero(begins_read))
-    return float((by_read > 1).mean())
+    return int((by_read > 1).sum()), len(by_read)
 
 
 def buffered_share(records: RecordColumns) -> float:
@@ -117,8 +124,12 @@ def buffered_share(records: RecordColumns) -> float:
     is_long &= records.event_counts > 0
     if not is_long.any():
         return 0.0
-    is_wide = np.diff(records.events_ns, prepend=0) >= BUFFERED_GAP_NS
-    is_wide &= ~records.is_first_event
-    wide_gaps = records.sum_by_request(is_wide.astype(np.int64))
+    wide_gaps = np.concatenate([_wide_gaps(piece) for piece in records.pieces()])
     is_late = (first_ns - sent_ns) > BUFFERED_AFTER * (last_ns - sent_ns)
     return float((is_late & (2 * wide_gaps < records.event_counts))[is_long].mean())
+
+
+def _wide_gaps(records: RecordColumns) -> Ints:
+    is_wide = np.diff(records.events_ns, prepend=0) >= BUFFERED_GAP_NS
+    is_wide &= ~records.is_first_event
+    return records.sum_by_request(is_wide.astype(np.int64))

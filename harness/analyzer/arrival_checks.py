@@ -47,7 +47,7 @@ def check_window(frame: RunFrame) -> Check:
         if isinstance(makespan, Unmeasured):
             return skipped("V04", title, limit)
         return Check("V04", title, f"{makespan:.1f} s", limit, _short_if(makespan))
-    due_s, e2e_s = frame.requests["due_s"], frame.requests["e2e_s"]
+    due_s, e2e_s = frame.requests["due_s"][frame.records.is_arrival], frame.requests["e2e_s"]
     known_s = e2e_s[np.isfinite(e2e_s)]
     if known_s.empty:
         return skipped("V04", title, limit)
@@ -68,6 +68,7 @@ def check_arrivals(frame: RunFrame) -> Check:
 
     Poisson: Anderson and Darling's test for exponential gaps, against its 1 % critical value and
     twice that. Other loads with due times: how far the gaps between requests are from those due.
+    Later turns of sessions follow their answers, not the load, and are left out.
     """
     title = "arrivals as meant"
     limit = (
@@ -75,7 +76,8 @@ def check_arrivals(frame: RunFrame) -> Check:
     )
     if not frame.manifest.workload.load.is_timed or is_virtual(frame.manifest):
         return skipped("V11", title, limit)
-    due_ns, sent_ns = frame.records.numbers["due_ns"], frame.records.numbers["sent_ns"]
+    numbers, is_arrival = frame.records.numbers, frame.records.is_arrival
+    due_ns, sent_ns = numbers["due_ns"][is_arrival], numbers["sent_ns"][is_arrival]
     if len(sent_ns) <= GAPS_NEEDED:
         reason = f"{len(sent_ns)} requests are too few ({GAPS_NEEDED + 1} needed)"
         return skipped("V11", title, limit, reason)
@@ -126,13 +128,17 @@ def check_saturation(frame: RunFrame) -> Check:
 
 
 def _window(records: RecordColumns) -> tuple[Ints, Ints, Sequence[int]] | None:
-    """Due and end of each request, and the edges of equal spans from first due to last due."""
+    """Due and end of each request, and the edges of equal spans while requests arrive.
+
+    They go from the first due instant to the last, later turns of sessions left out.
+    """
     due_ns, closed_ns = records.numbers["due_ns"], records.numbers["closed_ns"]
-    if len(due_ns) < SPANS or due_ns.max() - due_ns.min() < SPANS:
+    own_ns = due_ns[records.is_arrival]
+    if len(own_ns) < SPANS or own_ns.max() - own_ns.min() < SPANS:
         return None
     never_ns = np.iinfo(np.int64).max
     ended_ns = np.where(closed_ns == MISSING, never_ns, np.maximum(closed_ns, due_ns))
-    edges = np.linspace(due_ns.min(), due_ns.max(), SPANS + 1).astype(np.int64)
+    edges = np.linspace(own_ns.min(), own_ns.max(), SPANS + 1).astype(np.int64)
     return due_ns, ended_ns, edges.tolist()
 
 

@@ -127,6 +127,8 @@ def check_client_gap(frame: RunFrame) -> Check:
     slots = load.concurrency
     if load.is_open_loop or is_virtual(frame.manifest) or not slots:
         return skipped("V14", title, limit)
+    if not frame.records.is_arrival.all():
+        return skipped("V14", title, limit, "slots stay empty until a later turn is due")
     if len(sent_ns) < ROUNDS_NEEDED * slots:
         reason = f"{len(sent_ns)} requests are fewer than {ROUNDS_NEEDED} times {slots} slots"
         return skipped("V14", title, limit, reason)

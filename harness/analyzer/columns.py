@@ -1,21 +1,22 @@
 """Many request records as columns: one array a field, instead of one object a request.
 
-Ten million token events are 160 MB this way. A record is made of the columns where one is asked
-for, so whoever wants a few records can treat them as the sequence that they are.
+A hundred million token events of one token each are 800 MB this way. A record is made of the
+columns where one is asked for, so whoever wants a few can treat them as the sequence that they are.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, get_type_hints, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.analyzer.strings import Strings, StringsBuilder, gather
+from harness.analyzer.strings import Strings, StringsBuilder, taken
 from harness.core.record import Outcome, RequestError, RequestRecord
 from harness.core.units import NS_PER_S
 
@@ -25,12 +26,16 @@ Bools = npt.NDArray[np.bool_]
 
 # Stands for None in a column of numbers. No count and no instant comes near it.
 MISSING = int(np.iinfo(np.int64).min)
+# What is made of so many events at a time is small beside all of them.
+PIECE_EVENTS = 4_000_000
 
 _HINTS = get_type_hints(RequestRecord)
 _RAGGED = ("events_ns", "events_tokens")
 _NUMBERS = tuple(name for name, hint in _HINTS.items() if hint in (int, int | None))
 _MARKS = ("ids_marks", "text_marks")
 _WORDS = tuple(name for name in _HINTS if name not in (*_RAGGED, *_NUMBERS, *_MARKS))
+_OUTCOMES = {outcome: place for place, outcome in enumerate(Outcome)}
+_numbers_of, _words_of, _marks_of = (attrgetter(*names) for names in (_NUMBERS, _WORDS, _MARKS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +44,8 @@ class RecordColumns(Sequence[RequestRecord]):
 
     `numbers` are the fields of a RequestRecord that are numbers, MISSING where there is none,
     `marks` those that hold marks of the answer, and `words` the others, a list each. The events of
-    request i are `starts[i]` to `starts[i + 1]` of `events_ns` and `events_tokens`.
+    request i are `starts[i]` to `starts[i + 1]` of `events_ns` and `events_tokens`. Where all
+    carried one token, `events_tokens` takes no room.
     """
 
     numbers: Mapping[str, Ints]
@@ -93,11 +99,13 @@ class RecordColumns(Sequence[RequestRecord]):
     @cached_property
     def streamed_tokens(self) -> Ints:
         """How many tokens the events of each request carried; MISSING when one does not say."""
-        is_unknown = self.events_tokens == MISSING
-        if not is_unknown.any():
-            return self.sum_by_request(self.events_tokens)
-        sums = self.sum_by_request(np.where(is_unknown, 0, self.events_tokens))
-        return np.where(self.sum_by_request(is_unknown.astype(np.int64)) > 0, MISSING, sums)
+        return np.concatenate([_streamed_tokens(piece) for piece in self.pieces()])
+
+    @property
+    def is_arrival(self) -> Bools:
+        """Which requests were due at an instant of their own, not at the end of another."""
+        waits_for_none: Bools = self.numbers["after"] == MISSING
+        return waits_for_none
 
     @property
     def errors(self) -> Sequence[RequestError | None]:
@@ -106,7 +114,12 @@ class RecordColumns(Sequence[RequestRecord]):
 
     def came_out(self, outcome: Outcome) -> Bools:
         """Which requests came out as `outcome`."""
-        return np.fromiter((o is outcome for o in self.words["outcome"]), bool, len(self))
+        is_so: Bools = self._outcome_places == _OUTCOMES[outcome]
+        return is_so
+
+    @cached_property
+    def _outcome_places(self) -> npt.NDArray[np.int8]:
+        return np.fromiter(map(_OUTCOMES.__getitem__, self.words["outcome"]), np.int8, len(self))
 
     @cached_property
     def is_first_event(self) -> Bools:
@@ -115,6 +128,29 @@ class RecordColumns(Sequence[RequestRecord]):
         is_first[self.starts[:-1][self.event_counts > 0]] = True
         is_first.setflags(write=False)  # many ask for it, and none may change it for the others
         return is_first
+
+    def pieces(self, most_events: int = PIECE_EVENTS) -> Iterator[RecordColumns]:
+        """The same requests in parts, each of one request or of at most `most_events` events.
+
+        There is one part at least, which may be empty.
+        """
+        at = 0
+        while at < len(self) or at == 0:
+            within = int(np.searchsorted(self.starts, self.starts[at] + most_events, "right")) - 1
+            end = min(max(within, at + 1), len(self))
+            yield self._part(at, end)
+            at = max(end, 1)
+
+    def _part(self, at: int, end: int) -> RecordColumns:
+        events = slice(int(self.starts[at]), int(self.starts[end]))
+        return RecordColumns(
+            numbers={name: numbers[at:end] for name, numbers in self.numbers.items()},
+            words={name: words[at:end] for name, words in self.words.items()},
+            marks={name: marks.part(at, end) for name, marks in self.marks.items()},
+            events_ns=self.events_ns[events],
+            events_tokens=self.events_tokens[events],
+            starts=self.starts[at : end + 1] - self.starts[at],
+        )
 
     def sum_by_request(self, values: Ints) -> Ints:
         """The sum of `values`, one an event, over the events of each request."""
@@ -136,48 +172,68 @@ class ColumnsBuilder:
     """Takes records one by one, in any order, and makes columns of them."""
 
     def __init__(self) -> None:
-        self._numbers = {name: array("q") for name in _NUMBERS}
+        self._rows = array("q")  # of numbers, one a record
         self._words: dict[str, list[Any]] = {name: [] for name in _WORDS}
         self._marks = {name: StringsBuilder() for name in _MARKS}
         self._events_ns = array("q")
-        self._events_tokens = array("q")
+        self._events_tokens: array[int] | None = None  # while all events carry one
         self._starts = array("q", [0])
 
     def add(self, record: RequestRecord) -> None:
-        """Append `record`.
+        """Append `record`. Raises ValueError, and appends nothing, as `add_fields` does."""
+        tokens = array("q", _or_missing(record.events_tokens))
+        self.add_fields(record, array("q", record.events_ns), tokens)
 
-        Raises ValueError, and appends nothing, when its events are not as many as their tokens, or
-        its marks are no ASCII.
+    def add_fields(
+        self, fields: Any, events_ns: array[int], events_tokens: array[int] | None
+    ) -> None:
+        """Append a record whose events stand apart; `fields` has its other fields.
+
+        `events_tokens` is None where each event carried one token. Raises ValueError, and appends
+        nothing, when the events are not as many as their tokens, or the marks are no ASCII.
         """
-        if len(record.events_ns) != len(record.events_tokens):
-            msg = f"{len(record.events_ns)} events, but {len(record.events_tokens)} token counts"
+        if events_tokens is not None and len(events_ns) != len(events_tokens):
+            msg = f"{len(events_ns)} events, but {len(events_tokens)} token counts"
             raise ValueError(msg)
-        marks = [(getattr(record, name) or "").encode("ascii") for name in _MARKS]
-        self._events_ns.extend(array("q", record.events_ns))
-        self._events_tokens.extend(_tokens(record.events_tokens))
+        marks = [(mark or "").encode("ascii") for mark in _marks_of(fields)]
+        self._add_tokens(events_tokens, len(events_ns))
+        self._events_ns += events_ns
         self._starts.append(len(self._events_ns))
-        for name, numbers in self._numbers.items():
-            value = getattr(record, name)
-            numbers.append(MISSING if value is None else value)
-        for name, words in self._words.items():
-            words.append(getattr(record, name))
+        self._rows.fromlist(_or_missing(_numbers_of(fields)))
+        for words, word in zip(self._words.values(), _words_of(fields), strict=True):
+            words.append(word)
         for builder, characters in zip(self._marks.values(), marks, strict=True):
             builder.add(characters)
 
+    def _add_tokens(self, tokens: array[int] | None, events: int) -> None:
+        if self._events_tokens is None:
+            if tokens is None or tokens.count(1) == events:
+                return
+            self._events_tokens = array("q", [1]) * len(self._events_ns)
+        self._events_tokens += array("q", [1]) * events if tokens is None else tokens
+
     def build(self) -> RecordColumns:
-        """What was added, in the order of the index; the builder is not to be used after."""
-        columns = RecordColumns(
-            numbers={name: _column(numbers) for name, numbers in self._numbers.items()},
-            words=self._words,
-            marks={name: builder.build() for name, builder in self._marks.items()},
-            events_ns=_column(self._events_ns),
-            events_tokens=_column(self._events_tokens),
-            starts=_column(self._starts),
+        """What was added, in the order of the index; the builder is not to be used after.
+
+        Each column is let go when it has been laid out anew, so that two copies of all never stand
+        side by side.
+        """
+        rows, starts = _column(self._rows).reshape(-1, len(_NUMBERS)), _column(self._starts)
+        order = np.argsort(rows[:, _NUMBERS.index("index")], kind="stable")
+        places = order.tolist()
+        events_ns, self._events_ns = _column(self._events_ns), array("q")
+        events_ns = taken(events_ns, starts, order)
+        tokens, self._events_tokens = self._events_tokens, None
+        return RecordColumns(
+            numbers={name: rows[order, i] for i, name in enumerate(_NUMBERS)},
+            words={name: _picked(self._words.pop(name), places) for name in _WORDS},
+            marks={name: self._marks.pop(name).build().take(order) for name in _MARKS},
+            events_ns=events_ns,
+            events_tokens=_ones(len(events_ns))
+            if tokens is None
+            else taken(_column(tokens), starts, order),
+            starts=np.concatenate(([0], np.cumsum(np.diff(starts)[order]))),
         )
-        index = columns.numbers["index"]
-        if np.all(index[1:] >= index[:-1]):
-            return columns
-        return _rearranged(columns, np.argsort(index, kind="stable"))
 
 
 def columns_of(records: Iterable[RequestRecord]) -> RecordColumns:
@@ -204,27 +260,28 @@ def seconds(instants_ns: Ints) -> Floats:
     return converted
 
 
-def _rearranged(columns: RecordColumns, order: Ints) -> RecordColumns:
-    source, starts = gather(columns.starts, order)
-    return RecordColumns(
-        numbers={name: numbers[order] for name, numbers in columns.numbers.items()},
-        words={name: [words[i] for i in order] for name, words in columns.words.items()},
-        marks={name: marks.take(order) for name, marks in columns.marks.items()},
-        events_ns=columns.events_ns[source],
-        events_tokens=columns.events_tokens[source],
-        starts=starts,
-    )
+def _streamed_tokens(records: RecordColumns) -> Ints:
+    is_unknown = records.events_tokens == MISSING
+    if not is_unknown.any():
+        return records.sum_by_request(records.events_tokens)
+    sums = records.sum_by_request(np.where(is_unknown, 0, records.events_tokens))
+    return np.where(records.sum_by_request(is_unknown.astype(np.int64)) > 0, MISSING, sums)
+
+
+def _picked(items: Sequence[Any], places: Sequence[int]) -> list[Any]:
+    return [items[place] for place in places]
 
 
 def _column(values: array[int]) -> Ints:
     return np.frombuffer(values, dtype=np.int64) if values else np.empty(0, dtype=np.int64)
 
 
-def _tokens(tokens: Sequence[int | None]) -> array[int]:
-    try:
-        return array("q", tokens)  # type: ignore[arg-type]  # None is what the except is for
-    except TypeError:
-        return array("q", [MISSING if count is None else count for count in tokens])
+def _ones(number: int) -> Ints:
+    return np.broadcast_to(np.ones(1, dtype=np.int64), (number,))
+
+
+def _or_missing(numbers: Sequence[int | None]) -> list[int]:
+    return [MISSING if number is None else number for number in numbers]
 
 
 def _or_none(number: int) -> int | None:

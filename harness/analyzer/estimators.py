@@ -28,8 +28,13 @@ def percentile(values: npt.ArrayLike, percent: int) -> float:
     known = np.asarray(values, dtype=np.float64)
     if not known.size:
         raise ValueError("no values have no percentile")
-    rank = max(-(-known.size * percent // 100), 1)
-    return float(np.partition(known, rank - 1)[rank - 1])
+    place = place_of(known.size, percent)
+    return float(np.partition(known, place)[place])
+
+
+def place_of(values: int, percent: int) -> int:
+    """The place of that percentile among so many values, 1 at least, in ascending order."""
+    return max(-(-values * percent // 100), 1) - 1
 
 
 def floor_n(percent: float, tail: float = (1 - CONFIDENCE) / 2) -> int:

@@ -1,4 +1,4 @@
-"""A run folder as tables: one row per request, per token event, and per step.
+"""A run folder as tables: one row per request, and per step.
 
 Instants and durations are float seconds, instants from the start of the run. NaN is "there is no
 such value"; +inf is the latency of a request that failed, so that it ranks last.
@@ -13,7 +13,15 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from harness.analyzer.columns import MISSING, Floats, Ints, RecordColumns, columns_of, seconds
+from harness.analyzer.columns import (
+    MISSING,
+    Bools,
+    Floats,
+    Ints,
+    RecordColumns,
+    columns_of,
+    seconds,
+)
 from harness.core.engine import EngineSample
 from harness.core.manifest import RunManifest
 from harness.core.record import Outcome, StepRecord
@@ -44,7 +52,6 @@ REQUEST_COLUMNS = (
     "time_to_first_answer_s",
     "tpot_after_first_event_s",
 )
-EVENT_COLUMNS = ("index", "outcome", "received_s", "tokens", "gap_s")
 STEP_COLUMNS = (
     "started_s",
     "duration_s",
@@ -72,16 +79,19 @@ STEP_COLUMNS = (
     "read_bytes",
     "flops",
 )
+_OUTCOME_NAMES = {outcome: outcome.value for outcome in Outcome}
 _COUNTS = tuple(name for name in STEP_COLUMNS if not name.endswith("_s"))
 
 
 @dataclass(frozen=True, eq=False)
 class RunFrame:
-    """One run as tables, with the columns REQUEST_COLUMNS, EVENT_COLUMNS and STEP_COLUMNS.
+    """One run as tables, with the columns REQUEST_COLUMNS and STEP_COLUMNS.
 
     `records` is what the tables are made of: the same requests, in the same order, in nanoseconds.
     `steps` are those of the measured part: steps of the warm-up started before it. `samples` are
-    what the engine said of itself, in order; `server_samples` reads them.
+    what the engine said of itself, in order; `server_samples` reads them. Before `cut_s` the run
+    had not settled: latencies are of the requests due since, and rates begin there. The tables hold
+    all of it.
     """
 
     manifest: RunManifest
@@ -89,24 +99,37 @@ class RunFrame:
     requests: pd.DataFrame
     steps: pd.DataFrame
     samples: Sequence[EngineSample] = ()
+    cut_s: float = 0.0
 
     @cached_property
-    def events(self) -> pd.DataFrame:
-        """The token events of all requests, a row each; made when it is first asked for.
-
-        `tokens` is how many each carried, and `gap_s` the time since the event before it, NaN for
-        the first of a request.
-        """
-        return _event_table(self.records)
+    def is_settled(self) -> Bools:
+        """Which requests were due since the cut; all where there is none."""
+        due_s = self.requests["due_s"].to_numpy()
+        return due_s >= self.cut_s if self.cut_s > 0 else np.ones(len(due_s), dtype=bool)
 
     @cached_property
-    def gaps(self) -> pd.DataFrame:
-        """The gaps between the chunks of requests that ended well, a row each."""
-        is_gap = (self.events["outcome"] == Outcome.OK.value) & self.events["gap_s"].notna()
-        return self.events.loc[is_gap, ["gap_s"]]
+    def settled(self) -> pd.DataFrame:
+        """Those of the requests."""
+        return self.requests[self.is_settled] if self.cut_s > 0 else self.requests
+
+    @cached_property
+    def gaps_s(self) -> Floats:
+        """The gaps between the chunks of settled requests that ended well, in ascending order."""
+        is_meant = self.is_settled & self.records.came_out(Outcome.OK)
+        counts = self.records.event_counts
+        gaps_s = np.empty(int(np.maximum(counts - 1, 0)[is_meant].sum()))
+        begun, filled = 0, 0
+        for piece in self.records.pieces():
+            is_gap = np.repeat(is_meant[begun : begun + len(piece)], piece.event_counts)
+            is_gap &= ~piece.is_first_event
+            found = np.diff(piece.events_ns, prepend=0)[is_gap]
+            gaps_s[filled : filled + len(found)] = found / NS_PER_S
+            begun, filled = begun + len(piece), filled + len(found)
+        gaps_s.sort()
+        return gaps_s
 
 
-def frame_of(run: RunFolder) -> RunFrame:
+def frame_of(run: RunFolder, cut_s: float = 0.0) -> RunFrame:
     """The tables of `run`, requests in the order of their index."""
     records = columns_of(run.requests)
     is_open_loop = run.manifest.workload.load.is_open_loop
@@ -116,6 +139,7 @@ def frame_of(run: RunFolder) -> RunFrame:
         requests=_request_table(records, is_open_loop=is_open_loop),
         steps=_step_table(run.steps, run.manifest.start_ns),
         samples=run.samples,
+        cut_s=cut_s,
     )
 
 
@@ -157,7 +181,7 @@ def _request_table(records: RecordColumns, *, is_open_loop: bool) -> pd.DataFram
     table = {
         "index": numbers["index"],
         "label": list(records.words["label"]),
-        "outcome": [outcome.value for outcome in records.words["outcome"]],
+        "outcome": list(map(_OUTCOME_NAMES.__getitem__, records.words["outcome"])),
         "error_kind": list(errors),
         "due_s": seconds(due_ns),
         "sent_s": seconds(sent_ns),
@@ -216,25 +240,6 @@ def _per_token(records: RecordColumns, first_to_last_s: Floats, tokens: Ints) ->
     ranked = _latency(records, measured_s)
     ranked[np.isinf(ranked) & (records.numbers["output_tokens_asked"] < 2)] = np.nan
     return ranked
-
-
-def _event_table(records: RecordColumns) -> pd.DataFrame:
-    counts, events_ns = records.event_counts, records.events_ns
-    gap_s = np.full(len(events_ns), np.nan)
-    gap_s[1:] = np.diff(events_ns) / NS_PER_S
-    gap_s[records.is_first_event] = np.nan
-    outcomes = list(Outcome)
-    codes = np.array([outcomes.index(o) for o in records.words["outcome"]], dtype=np.int8)
-    table = {
-        "index": np.repeat(records.numbers["index"], counts),
-        "outcome": pd.Categorical.from_codes(
-            np.repeat(codes, counts), categories=pd.Index([outcome.value for outcome in outcomes])
-        ),
-        "received_s": events_ns / NS_PER_S,
-        "tokens": event_tokens(records),
-        "gap_s": gap_s,
-    }
-    return pd.DataFrame(table, columns=list(EVENT_COLUMNS), copy=False)
 
 
 def _step_table(steps: Sequence[StepRecord], start_ns: int) -> pd.DataFrame:

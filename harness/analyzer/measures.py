@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 import numpy as np
 import pandas as pd
 
-from harness.analyzer.estimators import floor_n, percentile
+from harness.analyzer.estimators import floor_n, percentile, place_of
 from harness.analyzer.frame import RunFrame, cached_share
 from harness.analyzer.steps import step_totals
 from harness.analyzer.summary import StepTotals
@@ -41,37 +41,45 @@ def supported_percentile(values: pd.Series[float], percent: int, noun: str) -> f
     `noun` says what there is one value of each, for the reason.
     """
     known = values.dropna().to_numpy()
-    if not len(known):
-        return Unmeasured(f"n/a (0 samples): no {noun} has such a value")
-    if len(known) < floor_n(percent):
-        needed = floor_n(percent)
-        reason = f"{len(known)} {noun}s cannot support p{percent} ({needed} needed)"
-        return Unmeasured(reason, too_few=True)
+    if unsupported := _unsupported(len(known), percent, noun):
+        return unsupported
     value = percentile(known, percent)
     if math.isinf(value):
-        return Unmeasured(f"more than {100 - percent} % of the requests failed")
+        return Unmeasured(f"more than {100 - percent} % of the {noun}s failed")
     return value
 
 
+def _unsupported(values: int, percent: int, noun: str) -> Unmeasured | None:
+    """Why so few values have no percentile; None when they have."""
+    if not values:
+        return Unmeasured(f"n/a (0 samples): no {noun} has such a value")
+    if values < floor_n(percent):
+        needed = floor_n(percent)
+        reason = f"{values} {noun}s cannot support p{percent} ({needed} needed)"
+        return Unmeasured(reason, too_few=True)
+    return None
+
+
 def request_percentile(frame: RunFrame, column: str, percent: int) -> float | Unmeasured:
-    """A percentile of a column of the requests."""
-    return supported_percentile(frame.requests[column], percent, "request")
+    """A percentile of a column of the requests due since the cut."""
+    return supported_percentile(frame.settled[column], percent, "request")
 
 
 def request_mean(frame: RunFrame, column: str) -> float | Unmeasured:
-    """The mean of a column of the requests, failed ones left out."""
+    """The mean of a column of the requests due since the cut, failed ones left out."""
     return _of_finite(frame, column, fmean)
 
 
 def request_max(frame: RunFrame, column: str) -> float | Unmeasured:
-    """The maximum of a column of the requests, failed ones left out."""
+    """The maximum of a column of the requests due since the cut, failed ones left out."""
     return _of_finite(frame, column, max)
 
 
 def _of_finite(
     frame: RunFrame, column: str, statistic: Callable[[Sequence[float]], float]
 ) -> float | Unmeasured:
-    finite = [value for value in frame.requests[column].tolist() if math.isfinite(value)]
+    values = frame.settled[column].to_numpy(dtype=float)
+    finite = values[np.isfinite(values)].tolist()
     if not finite:
         return Unmeasured("n/a (0 samples): no request ended well with such a value")
     return statistic(finite)
@@ -89,15 +97,17 @@ def where_known(
 def send_lag(
     frame: RunFrame, function: Callable[..., float | Unmeasured], **options: int
 ) -> float | Unmeasured:
-    """`function` of how late requests were sent."""
+    """`function` of how late requests were sent, those before the cut too: it is no latency."""
     if not frame.manifest.workload.load.is_open_loop:
         return Unmeasured("in a closed loop no request is due, so none is late")
-    return function(frame, column="send_lag_s", **options)
+    return function(replace(frame, cut_s=0.0), column="send_lag_s", **options)
 
 
 def gap_percentile(frame: RunFrame, percent: int) -> float | Unmeasured:
     """A percentile of the gaps between chunks, pooled over requests."""
-    return supported_percentile(frame.gaps["gap_s"], percent, "gap")
+    gaps_s = frame.gaps_s
+    unsupported = _unsupported(len(gaps_s), percent, "gap")
+    return unsupported or float(gaps_s[place_of(len(gaps_s), percent)])
 
 
 def makespan_s(frame: RunFrame) -> float | Unmeasured:

@@ -6,6 +6,9 @@ Unmeasured, with the reason, and never 0.
 Two rules hold for all latencies. They count from the instant a request was due, in an open loop,
 and from the instant it was sent, in a closed one. A failed request ranks as +inf in percentiles;
 one that was cancelled, or had not ended, has no latency.
+
+Of runs that are held against each other both may leave out a beginning, the same of each, in which
+they had not settled: the cut of `experiment`.
 """
 
 from __future__ import annotations
@@ -31,8 +34,9 @@ def find_metric(name: str) -> Metric:
 
 _OVER = (
     "a second of the steady part: of the makespan where all are due at once; with arrivals over "
-    "time from the first due instant to the last; in a closed loop from the first end to the last "
-    "send, or of the makespan where it has fewer than twice as many requests as are in flight"
+    "time from the first due instant, or from a cut, to the last; in a closed loop from the first "
+    "end to the last send, or of the makespan where it has fewer than twice as many requests as "
+    "are in flight"
 )
 
 METRICS: tuple[Metric, ...] = (

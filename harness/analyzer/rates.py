@@ -5,17 +5,21 @@ Rates are taken over the steady part of a run: not its drain, in which less and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
-from harness.analyzer.frame import RunFrame
+from harness.analyzer.columns import Bools, Floats, RecordColumns
+from harness.analyzer.frame import RunFrame, event_tokens
 from harness.analyzer.intervals import Bounds, clopper_pearson, wilson
 from harness.analyzer.measures import Unmeasured, makespan_s, token_sum
 from harness.analyzer.within import Bounded, bounded_share
 from harness.core.record import Outcome
 from harness.core.slo import SLO_COLUMNS, Slo
+from harness.core.units import NS_PER_S
 
 # A closed loop of fewer requests for each in flight is hardly more than its beginning and end.
 TURNS_OF_A_SLOT = 2
@@ -34,7 +38,7 @@ class Window:
         """How long it is, in seconds."""
         return self.end_s - self.start_s
 
-    def holds(self, instants_s: pd.Series[float]) -> pd.Series[bool]:
+    def holds(self, instants_s: Floats) -> Bools:
         """Which of the instants lie in it."""
         return (instants_s >= self.start_s) & (instants_s < self.end_s)
 
@@ -42,17 +46,20 @@ class Window:
 def steady_window(frame: RunFrame) -> Window | Unmeasured | None:
     """The part of a run that its rates are taken over; None is all of it, the makespan.
 
-    With arrivals over time it goes from the first due instant to the last: after it the load falls.
-    In a closed loop it goes from the first end, when slots no longer begin all at once, to the last
-    send, after which not all are taken. All at once there is no such part, nor in a closed loop of
-    fewer requests than twice those in flight.
+    With arrivals over time it goes from the first due instant, or the cut, to the last, later turns
+    of sessions left out: after it the load falls. In a closed loop it goes from the first end, when
+    slots no longer begin all at once, to the last send, after which not all are taken. All at once
+    there is no such part, nor in a closed loop of fewer requests than twice those in flight.
     """
     load, requests = frame.manifest.workload.load, frame.requests
     if load.is_timed:
-        due_s = requests["due_s"]
+        due_s = requests["due_s"][frame.records.is_arrival]
         if len(due_s) < 2 or due_s.min() == due_s.max():
             return Unmeasured(f"{len(due_s)} request(s) span no window of arrivals (2 needed)")
-        return Window(float(due_s.min()), float(due_s.max()))
+        window = Window(max(float(due_s.min()), frame.cut_s), float(due_s.max()))
+        if window.length_s <= 0:
+            return Unmeasured(f"no request is due after the cut at {frame.cut_s:.1f} s")
+        return window
     if load.concurrency is None or len(requests) < TURNS_OF_A_SLOT * load.concurrency:
         return None
     window = Window(float(requests["closed_s"].min()), float(requests["sent_s"].max()))
@@ -66,12 +73,10 @@ def output_tok_s(frame: RunFrame) -> float | Unmeasured:
         return _per_makespan(frame, token_sum(frame, "output_tokens"))
     if isinstance(window, Unmeasured):
         return window
-    events = frame.events
-    is_counted = (events["outcome"] != Outcome.FAILED.value) & window.holds(events["received_s"])
-    tokens = events["tokens"][is_counted]
-    if tokens.isna().any():
+    tokens = sum(_tokens_within(piece, window) for piece in frame.records.pieces())
+    if math.isnan(tokens):
         return Unmeasured("the engine does not say how many tokens it sent")
-    return float(tokens.sum()) / window.length_s
+    return tokens / window.length_s
 
 
 def request_s(frame: RunFrame) -> float | Unmeasured:
@@ -129,6 +134,13 @@ def keeps_to(requests: pd.DataFrame, slos: Sequence[Slo]) -> pd.Series[bool]:
     return is_good
 
 
+def _tokens_within(records: RecordColumns, window: Window) -> float:
+    """How many tokens came in the window, of requests that did not fail; NaN when not known."""
+    is_counted = np.repeat(~records.came_out(Outcome.FAILED), records.event_counts)
+    is_counted &= window.holds(records.events_ns / NS_PER_S)
+    return float(event_tokens(records)[is_counted].sum())
+
+
 def _ends_a_second(frame: RunFrame, is_counted: pd.Series[bool]) -> float | Unmeasured:
     """How many of the counted requests got their last token, a second."""
     ended_s = frame.requests[is_counted]["last_token_s"]
@@ -137,7 +149,7 @@ def _ends_a_second(frame: RunFrame, is_counted: pd.Series[bool]) -> float | Unme
         return _per_makespan(frame, float(ended_s.notna().sum()))
     if isinstance(window, Unmeasured):
         return window
-    return float(window.holds(ended_s).sum()) / window.length_s
+    return float(window.holds(ended_s.to_numpy()).sum()) / window.length_s
 
 
 def _per_makespan(frame: RunFrame, amount: float | Unmeasured) -> float | Unmeasured:

@@ -105,6 +105,13 @@ def _about_time(frame: RunFrame, checks: Sequence[Check]) -> Iterator[Caution]:
     if any(check.id == "V06" and check.verdict in late for check in checks):
         lag_s = percentile(frame.requests["send_lag_s"], 99)
         yield caution(Code.CLIENT_LAGGED, lag_ms=lag_s * 1e3)
+    if frame.cut_s > 0:
+        yield caution(
+            Code.BEGINNING_LEFT_OUT,
+            cut_s=frame.cut_s,
+            left_out=int((~frame.is_settled).sum()),
+            requests=len(frame.requests),
+        )
     if frame.steps.empty:
         yield caution(Code.NO_STEP_LOG)
     if is_virtual(frame.manifest):

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from harness.analyzer.arrival_checks import check_saturation
-from harness.analyzer.columns import MISSING, Floats
+from harness.analyzer.columns import MISSING, Floats, seconds
 from harness.analyzer.flow import in_flight_at
 from harness.analyzer.frame import RunFrame
 from harness.analyzer.grading import is_virtual, skipped
 from harness.analyzer.steady import drift, mser5
 from harness.analyzer.summary import Check, CheckVerdict
+from harness.core.imported import DEFINITIONS
+from harness.core.manifest import RunManifest
 from harness.core.workload import LoadKind
 
 STEADY_LOADS = (LoadKind.POISSON, LoadKind.CONSTANT, LoadKind.GAMMA)
@@ -32,11 +34,10 @@ def check_steady(frame: RunFrame) -> Check:
     limit = "MSER-5 at its limit or drift 5 % WARN; drift beyond 10 % with its interval INVALID"
     if reason := _why_not(frame):
         return skipped("V12", title, limit, reason)
-    e2e_s, in_flight = _series(frame)
-    cuts = (mser5(e2e_s), mser5(in_flight))
-    is_unsettled = any(one.is_at_limit for one in cuts)
-    cut = 0 if is_unsettled else max(one.values for one in cuts)
-    found = drift(e2e_s[cut:])
+    _, e2e_s, in_flight = _series(frame)
+    cut = _cut(e2e_s, in_flight)
+    is_unsettled = cut is None
+    found = drift(e2e_s[cut or 0 :])
     settled = "not settled in" if is_unsettled else f"settled after {cut} of"
     value = (
         f"{settled} {len(e2e_s)} requests, E2E drifts {found.share:+.1%} "
@@ -47,6 +48,30 @@ def check_steady(frame: RunFrame) -> Check:
     if found.wide_lo > DRIFT_INVALID or found.wide_hi < -DRIFT_INVALID:
         verdict = CheckVerdict.INVALID
     return Check("V12", title, value, limit, verdict)
+
+
+def can_be_cut(manifest: RunManifest) -> bool:
+    """Whether the beginning of a run may be left out: requests come at one rate, by our clock."""
+    is_steady = manifest.workload.load.kind in STEADY_LOADS
+    return is_steady and DEFINITIONS not in manifest.labels
+
+
+def settled_s(frame: RunFrame) -> float:
+    """The instant of the run at which V12 finds that it had settled: when a request was due.
+
+    0 where it had from the beginning, where it never did, and where V12 does not ask.
+    """
+    if not can_be_cut(frame.manifest) or _why_not(frame):
+        return 0.0
+    due_s, e2e_s, in_flight = _series(frame)
+    cut = _cut(e2e_s, in_flight)
+    return float(due_s[cut]) if cut else 0.0
+
+
+def _cut(e2e_s: Floats, in_flight: Floats) -> int | None:
+    """How many requests MSER-5 leaves out at the beginning; None where it is at its limit."""
+    cuts = (mser5(e2e_s), mser5(in_flight))
+    return None if any(one.is_at_limit for one in cuts) else max(one.values for one in cuts)
 
 
 def _why_not(frame: RunFrame) -> str | None:
@@ -63,8 +88,11 @@ def _why_not(frame: RunFrame) -> str | None:
     return None
 
 
-def _series(frame: RunFrame) -> tuple[Floats, Floats]:
-    """Latency, and how many were in flight, of each request that ended well, in order of due."""
+def _series(frame: RunFrame) -> tuple[Floats, Floats, Floats]:
+    """When each request that ended well was due, its latency, and how many were in flight then.
+
+    In the order of due.
+    """
     due_ns = frame.records.numbers["due_ns"]
     closed_ns = frame.records.numbers["closed_ns"]
     ended_ns = np.where(closed_ns == MISSING, np.iinfo(np.int64).max, closed_ns)
@@ -72,4 +100,4 @@ def _series(frame: RunFrame) -> tuple[Floats, Floats]:
     order = np.argsort(due_ns, kind="stable")
     order = order[np.isfinite(e2e_s[order])]
     in_flight = in_flight_at(due_ns, ended_ns, due_ns[order])
-    return e2e_s[order], in_flight.astype(np.float64)
+    return seconds(due_ns[order]), e2e_s[order], in_flight.astype(np.float64)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
+T = TypeVar("T", bound=np.generic)
+
+_AT_ONCE = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,21 +46,32 @@ class Strings(Sequence[str | None]):
 
     def take(self, order: Ints) -> Strings:
         """The strings at the places `order`, in that order."""
-        source, starts = gather(self.starts, order)
-        return Strings(self.characters[source], starts)
+        starts = np.concatenate(([0], np.cumsum(self.lengths[order])))
+        return Strings(taken(self.characters, self.starts, order), starts)
+
+    def part(self, at: int, end: int) -> Strings:
+        """The strings from the place `at` to that before `end`."""
+        characters = self.characters[self.starts[at] : self.starts[end]]
+        return Strings(characters, self.starts[at : end + 1] - self.starts[at])
 
 
-def gather(starts: Ints, order: Ints) -> tuple[Ints, Ints]:
-    """How to lay the pieces of an array out in another order: (source, new starts).
+def taken(items: npt.NDArray[T], starts: Ints, order: Ints) -> npt.NDArray[T]:
+    """The pieces of `items` in another order; piece i is `starts[i]` to `starts[i + 1]`.
 
-    Piece i is `starts[i]` to `starts[i + 1]` of the array; the new one is `array[source]`.
+    Some pieces at a time, so that there is room for the pieces of a run that hardly fits.
     """
-    lengths = np.diff(starts)[order]
-    moved = np.concatenate(([0], np.cumsum(lengths)))
-    # Each item comes from its new place, moved by as much as its piece moves.
-    source = np.repeat(starts[:-1][order] - moved[:-1], lengths)
-    source += np.arange(len(source))
-    return source, moved
+    new = np.empty(int((starts[order + 1] - starts[order]).sum()), dtype=items.dtype)
+    filled = 0
+    for at in range(0, len(order), _AT_ONCE):
+        some = order[at : at + _AT_ONCE]
+        lengths = starts[some + 1] - starts[some]
+        moved = np.cumsum(lengths) - lengths
+        # Each item comes from its new place, moved by as much as its piece moves.
+        source = np.repeat(starts[some] - moved, lengths)
+        source += np.arange(len(source))
+        new[filled : filled + len(source)] = items[source]
+        filled += len(source)
+    return new
 
 
 class StringsBuilder:

@@ -92,8 +92,39 @@ class StepTotals:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnValues:
+    """The requests that were one turn of their sessions: how many, and what metrics say of them.
+
+    `turn` counts from 0.
+    """
+
+    turn: int
+    requests: int
+    values: tuple[MetricValue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTotals:
+    """Conversations as wholes, and turn by turn.
+
+    `durations` are percentiles of the time from the instant that a session's first turn was due, or
+    sent in a closed loop, to its last token; delays between turns are in it.
+    """
+
+    sessions: int
+    turns: tuple[TurnValues, ...]
+    durations: tuple[MetricValue, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
-    """One run in numbers."""
+    """One run in numbers. `sessions` is None where every request stands alone.
+
+    By MSER-5 the run had settled at the instant `settled_s`, 0 where it shows no beginning. `cut_s`
+    is what was left out: latencies are of requests due since, without the `left_out` ones before,
+    and rates begin there. It is 0 unless somebody says, as `experiment` does for runs that are held
+    against each other.
+    """
 
     manifest: RunManifest
     validity: Validity
@@ -101,6 +132,10 @@ class Summary:
     values: tuple[MetricValue, ...]
     steps: StepTotals | None
     cautions: tuple[Caution, ...]
+    sessions: SessionTotals | None = None
+    settled_s: float = 0.0
+    cut_s: float = 0.0
+    left_out: int = 0
 
     def value(self, metric: str) -> float | None:
         """The value of `metric`, None when it was not measured. Raises KeyError when unknown."""

@@ -66,7 +66,7 @@ def bounded_share(bounds: Bounds, total: int, method: str) -> Bounded:
 
 def _in_order(frame: RunFrame, column: str) -> Floats:
     is_open_loop = frame.manifest.workload.load.is_open_loop
-    begun_s = frame.requests["due_s" if is_open_loop else "sent_s"].to_numpy()
-    values = frame.requests[column].to_numpy()[np.argsort(begun_s, kind="stable")]
+    begun_s = frame.settled["due_s" if is_open_loop else "sent_s"].to_numpy()
+    values = frame.settled[column].to_numpy()[np.argsort(begun_s, kind="stable")]
     known: Floats = values[~np.isnan(values)]
     return known

@@ -26,9 +26,10 @@ from harness.core.ablation_plan import AblateFlags, Level, choose_levels, level_
 from harness.core.clock import utc_now
 from harness.core.engine_flags import KnownEngines
 from harness.core.errors import ExitCode
+from harness.core.flag import require_positive
 from harness.core.jsonable import to_json
 from harness.core.manifest import RunManifest
-from harness.core.plan import plan_run, require_positive
+from harness.core.plan import plan_run
 from harness.core.rundir import create_folder, write_json
 from harness.gate.ablation import Ablation
 from harness.gate.ablation_judging import LevelAttempts, cautions_of, judge_levels
@@ -37,7 +38,7 @@ from harness.gate.ablation_table import not_counted
 from harness.gate.attempt import Attempt
 from harness.gate.comparison import context_of
 from harness.loadgen.interruption import Interruption
-from reports.page import write_page
+from reports.filling import write_page
 from reports.waterfall_page import render_ablation
 
 ABLATION = "ablation.json"
@@ -71,10 +72,10 @@ def _plan(
     flags: AblateFlags, command: tuple[str, ...], version: str
 ) -> tuple[Bench, tuple[Level, ...]]:
     """What will be run, checked, said, and written down as far as it is known before a start."""
-    require_positive("--rounds", flags.run.repeats)
+    require_positive("--rounds", flags.rounds)
     choose_levels(flags, shares_prefixes=False)
     known = KnownEngines(policies())
-    plan, work = open_work(plan_run(flags.run, utc_now(), known), flags.run.workload)
+    plan, work = open_work(plan_run(flags.run_of_a_level, utc_now(), known), flags.run.workload)
     is_shared = shares_prefixes(work.workload(plan, repeat=0))
     levels = choose_levels(flags, shares_prefixes=is_shared)
     (base,) = plan.engines
@@ -112,7 +113,7 @@ def _judge(bench: Bench, levels: Sequence[Level], failed: dict[Path, Stopped]) -
     known = [manifest for manifest in manifests if manifest is not None]
     best = next((m for m in known if m.facts.model is not None), next(iter(known), None))
     workload = bench.work.workload(plan, repeat=0)
-    is_same = bench.work.locked is not None
+    is_same = bench.work.is_locked
     ablation = Ablation(
         baseline=levels[0].name,
         context=plan.title if best is None else context_of(best),

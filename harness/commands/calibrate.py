@@ -15,7 +15,8 @@ from harness import console
 from harness.core.cache import default_cache_folder
 from harness.core.clock import Clock, MonotonicClock, utc_now
 from harness.core.errors import ExitCode, UsageError
-from harness.core.plan import CalibrateFlags, require_positive
+from harness.core.flag import require_positive
+from harness.core.plan import CalibrateFlags
 from harness.core.units import ns_to_s
 from harness.gate import formatting
 from harness.loadgen.calibration import Limits, Truth, calibrate

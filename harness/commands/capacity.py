@@ -13,6 +13,7 @@ from harness.commands.measuring import Bench, Stopped, Turn, measure, repeating
 from harness.commands.points import begin, bench_at, context_of_mix, open_bench, run_name
 from harness.core.clock import utc_now
 from harness.core.errors import ExitCode, UsageError
+from harness.core.flag import require_positive
 from harness.core.jsonable import to_json
 from harness.core.load_points import (
     Axis,
@@ -24,7 +25,6 @@ from harness.core.load_points import (
 )
 from harness.core.manifest import RunManifest
 from harness.core.objectives import Objective, parse_objectives
-from harness.core.plan import require_positive
 from harness.core.rundir import write_json
 from harness.gate import capacity_table
 from harness.gate.attempt import Attempt, cautions_of_runs
@@ -32,7 +32,7 @@ from harness.gate.capacity import Probe, Search, bracket, next_probe
 from harness.gate.probing import Capacity, ProbeResult, judge_probe, why_ended
 from harness.loadgen.interruption import Interruption
 from reports.capacity_page import render_capacity
-from reports.page import write_page
+from reports.filling import write_page
 
 CAPACITY = "capacity.json"
 PAGE = "capacity.html"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import console
@@ -22,8 +22,9 @@ from harness.gate.agreement_table import agreement_table
 from harness.gate.allowance import allowed_keys, allowed_line
 from harness.gate.comparison import ComparisonTable
 from harness.gate.comparison_table import comparison_table
+from harness.gate.tables import caution_table
 from reports.published import Published, claim_table, fitting
-from reports.tables import to_markdown
+from reports.tables import markdown_page
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +69,11 @@ def compare_runs(flags: CompareFlags) -> ExitCode:
 
 def _markdown(table: ComparisonTable, claims: Sequence[Published]) -> str:
     """The comparison for a page or a pull request; what was allowed is its first line."""
-    drawn, beside = comparison_table(table), claim_table(claims)
-    answers = agreement_table([table])
-    allowed = [f"**{allowed_line(table.allowed)}**"] if table.allowed else []
-    cautions = [f"- {c.code}: {c.message}; {c.remedy}" for c in table.cautions]
-    others = [f"### {beside.title}", to_markdown(beside)] if claims else []
-    parts = [*allowed, f"### {drawn.title} ({table.context})", to_markdown(drawn)]
-    parts += [f"### {answers.title}", to_markdown(answers)]
-    return "\n\n".join([*parts, "\n".join(cautions), *others]).strip()
+    drawn = comparison_table(table)
+    parts = (
+        replace(drawn, title=f"{drawn.title} ({table.context})"),
+        agreement_table([table]),
+        caution_table([(drawn.title, table.cautions)], runs=1),
+        claim_table(claims),
+    )
+    return markdown_page([allowed_line(table.allowed)] if table.allowed else [], parts).strip()

@@ -13,9 +13,9 @@ from harness.core.ceilings import KeptCeilings, Site, keep_ceilings, read_ceilin
 from harness.core.clock import Clock, MonotonicClock
 from harness.core.errors import ExitCode, UsageError
 from harness.core.fitness import Finding, is_fit
+from harness.core.flag import require_positive
 from harness.core.jsonable import to_json
 from harness.core.manifest import Ceilings, MachineFacts
-from harness.core.plan import require_positive
 from harness.gate.fitness_table import ceiling_table, finding_table, fitness_line
 from harness.loadgen.fitness import GIB, cpu_times, free_bytes, machine_findings
 from harness.loadgen.machine import machine_facts, with_burn_in

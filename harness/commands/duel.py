@@ -36,7 +36,6 @@ from harness.gate.comparison import ComparisonTable
 from harness.gate.decision import Decision, decide
 from harness.gate.decision_table import decision_table
 from harness.gate.duel import (
-    VERDICT_PAIRS,
     Duel,
     DuelSide,
     Place,
@@ -51,6 +50,7 @@ from harness.gate.duel_judging import (
     counted_of,
     judged,
     manifests_of,
+    with_one_cut,
 )
 from harness.gate.duel_table import (
     READING,
@@ -61,11 +61,11 @@ from harness.gate.duel_table import (
     verdict_of,
 )
 from harness.gate.preflight import Preflight, preflight
-from harness.gate.rules import GateRules, read_rules
+from harness.gate.rules import FEWEST_PAIRS, GateRules, read_rules
 from harness.gate.verdict import exit_code
 from harness.loadgen.interruption import Interruption
 from reports.duel_page import render_duel
-from reports.page import write_page
+from reports.filling import write_page
 
 DUEL = "duel.json"
 PAGE = "duel.html"
@@ -159,7 +159,7 @@ async def _fight(match: Match, interruption: Interruption) -> None:
             why = f"INVALID: {vain} pairs had a run that does not count; see why above"
             match.stopped = Stopped(why)
             return
-        if wanted < VERDICT_PAIRS:
+        if wanted < FEWEST_PAIRS:
             continue
         match.decision = decide(
             counted, match.rules, is_last_look=look == len(looks), allowed=match.allowed
@@ -186,8 +186,8 @@ async def _run_pair(match: Match, place: Place) -> None:
         run = runs[turn.folder] = attempt_of(turn, match.stopped)
         if (run.counted if turn is turns[0] else judged(run)) is None:
             break  # its pair is made again, or the duel is over
-    seed = plan.seed + (place.number - 1 if bench.work.locked is None else 0)
-    match.pairs.append(PairRuns(place, seed, *runs.values()))
+    seed = plan.seed + (0 if bench.work.is_locked else place.number - 1)
+    match.pairs = with_one_cut([*match.pairs, PairRuns(place, seed, *runs.values())])
     try:
         match.table = compare_sides(match.sides, match.pairs, match.allowed)
     except NotComparable as error:
@@ -198,7 +198,7 @@ async def _run_pair(match: Match, place: Place) -> None:
 def _keep(match: Match) -> Duel:
     """What is known now, written to the folder, whole."""
     bench, plan, table = match.bench, match.bench.plan, match.table
-    is_locked = bench.work.locked is not None
+    is_locked = bench.work.is_locked
     doubts = cautions_of(match.pairs, table, match.decision, is_locked=is_locked)
     found = Duel(
         baseline=match.sides[0],

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import console
-from harness.commands.gate_sides import Sides, decide_sides, read_pairs
+from harness.commands.gate_sides import Sides, commands_of, decide_sides, read_pairs
 from harness.core.errors import ExitCode, UsageError
 from harness.core.rundir import write_json
 from harness.gate.decision import Decision
 from harness.gate.decision_table import decision_table, lines_of
 from harness.gate.gate_calibration import calibrate_gate, calibration_table, proposal
-from harness.gate.gate_outputs import github_commands, junit, markdown
+from harness.gate.gate_outputs import Comment, github_commands, junit, markdown
 from harness.gate.rules import OnInconclusive, read_rules
 from harness.gate.verdict import Verdict, exit_code
 
@@ -36,6 +36,7 @@ class GateFlags:
     as_json: Path | None
     as_junit: Path | None
     as_markdown: Path | None
+    comment: Comment
 
 
 def gate(flags: GateFlags) -> ExitCode:
@@ -87,7 +88,11 @@ def _choice(word: str) -> OnInconclusive:
 
 
 def _write_files(flags: GateFlags, decision: Decision) -> None:
-    texts = ((flags.as_junit, junit), (flags.as_markdown, markdown))
+    comment = replace(flags.comment, commands=commands_of(flags.sides))
+    texts = (
+        (flags.as_junit, junit),
+        (flags.as_markdown, lambda decision: markdown(decision, comment)),
+    )
     path: Path | None = None
     try:
         if (path := flags.as_json) is not None:

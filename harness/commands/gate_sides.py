@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from pathlib import Path
 
 from harness.analyzer.summarize import summarize
 from harness.analyzer.summary import Summary
 from harness.commands.duel import DUEL
-from harness.commands.judging import open_baseline, read_reported
+from harness.commands.judging import cut_alike, open_baseline, read_reported
+from harness.commands.kept import read_kept
 from harness.core.clock import utc_now
-from harness.core.errors import RunFolderError, UsageError
-from harness.core.jsonable import from_json
+from harness.core.errors import UsageError
 from harness.core.rundir import MANIFEST, read_manifest
 from harness.gate.agreement import agreement, agreement_cautions
 from harness.gate.attempt import FAILED, NOT_RUN
 from harness.gate.baseline import age_cautions, retirement
-from harness.gate.decision import Decision, Pair, decide
+from harness.gate.decision import (
+    Decision,
+    Pair,
+    decide,
+    is_fit,
+    is_fit_to_fail,
+    load_name,
+)
 from harness.gate.duel import Duel
 from harness.gate.rules import GateRules
 from harness.gate.unpaired_gate import decide_stored, decide_unpaired
@@ -72,10 +79,22 @@ def decide_sides(sides: Sides, rules: GateRules) -> Decision:
     return _with_answers(found, [p.baseline for p in read], [p.candidate for p in read])
 
 
+def commands_of(sides: Sides) -> tuple[tuple[str, ...], ...]:
+    """The commands that made what is judged, each once."""
+    commands = []
+    for path in sides.runs:
+        if (path / DUEL).is_file():
+            commands.append(read_duel(path).command)
+        else:
+            commands += [read_manifest(folder).command for folder in _run_folders(path)]
+    return tuple(dict.fromkeys(commands))
+
+
 def read_pairs(duels: Sequence[Path]) -> list[RunsOfPair]:
     """Every pair of the duels in these folders whose two runs came to their end.
 
-    Raises RunFolderError when a duel or a run of it cannot be read.
+    Those that can be judged are cut alike. Raises RunFolderError when a duel or a run of it cannot
+    be read.
     """
     found = []
     for path in duels:
@@ -85,19 +104,35 @@ def read_pairs(duels: Sequence[Path]) -> list[RunsOfPair]:
             base, cand = (read_reported(path / run.run) for run in (pair.baseline, pair.candidate))
             sides = Pair(base.summary, cand.summary, pair.seed, pair.baseline_first)
             found.append(RunsOfPair(base, cand, sides))
-    return found
+    cut = _cut_by_load([(of.baseline, of.candidate) for of in found])
+    return [
+        RunsOfPair(b, c, replace(of.pair, baseline=b.summary, candidate=c.summary))
+        for of, (b, c) in zip(found, cut, strict=True)
+    ]
+
+
+def _cut_by_load(
+    rows: Sequence[tuple[ReportedRun, ...]], allowed: Collection[str] = ()
+) -> list[tuple[ReportedRun, ...]]:
+    """`rows`, of a pair or of one run each, with all runs under one load cut alike.
+
+    Those that are left out of a decision stay as they are.
+    """
+    under: dict[str, list[int]] = {}
+    for at, (*base, last) in enumerate(rows):
+        if all(is_fit(run.summary) for run in base) and is_fit_to_fail(last.summary):
+            under.setdefault(load_name(rows[at][0].summary, allowed), []).append(at)
+    cut = list(rows)
+    for places in under.values():
+        runs = iter(cut_alike([run for at in places for run in rows[at]]))
+        for at in places:
+            cut[at] = tuple(islice(runs, len(rows[at])))
+    return cut
 
 
 def read_duel(path: Path) -> Duel:
     """The duel in the folder `path`. Raises RunFolderError when it cannot be read."""
-    file = path / DUEL
-    try:
-        return from_json(Duel, json.loads(file.read_text(encoding="utf-8")))
-    except FileNotFoundError:
-        raise RunFolderError(f"{path} is no duel: it has no {DUEL}; name a duel's folder") from None
-    except (OSError, ValueError) as error:
-        msg = f"cannot read {file}: {error}; restore it, or run the duel again"
-        raise RunFolderError(msg) from error
+    return read_kept(Duel, path, DUEL, "duel")
 
 
 def _decide_runs(sides: Sides, rules: GateRules) -> Decision:
@@ -120,7 +155,8 @@ def _decide_runs(sides: Sides, rules: GateRules) -> Decision:
     else:
         msg = f"--baseline {' '.join(sides.baseline)!r} mixes names and folders; give one name"
         raise UsageError(msg)
-    found = decide_unpaired(_numbers(base), _numbers(runs), rules, allowed=sides.allowed)
+    before, after = _numbers((base, runs), sides.allowed)
+    found = decide_unpaired(before, after, rules, allowed=sides.allowed)
     return _with_answers(found, base, runs)
 
 
@@ -129,10 +165,11 @@ def _decide_saved(
 ) -> Decision:
     saved = open_baseline(sides.store, name, sides.allowed)
     base = [ReportedRun(folder, summarize(folder)) for folder in saved.read()]
+    before, after, again = _numbers((base, runs, _read(sides.reruns)), sides.allowed)
     found = decide_stored(
-        _numbers(base),
-        _numbers(runs),
-        _numbers(_read(sides.reruns)),
+        before,
+        after,
+        again,
         rules,
         allowed=sides.allowed,
         names=(saved.name, _engine(runs[0])),
@@ -155,8 +192,12 @@ def _engine(run: ReportedRun) -> str:
     return run.summary.manifest.engine.name
 
 
-def _numbers(runs: Sequence[ReportedRun]) -> list[Summary]:
-    return [run.summary for run in runs]
+def _numbers(
+    groups: Sequence[Sequence[ReportedRun]], allowed: Collection[str]
+) -> list[list[Summary]]:
+    """Each group in numbers; the runs of all groups that can be judged are cut alike."""
+    cut = iter(_cut_by_load([(run,) for run in chain(*groups)], allowed))
+    return [[run.summary for (run,) in islice(cut, len(group))] for group in groups]
 
 
 def _read(paths: Sequence[Path]) -> list[ReportedRun]:

@@ -10,7 +10,8 @@ from engines.scheduling.policies import POLICY_NAMES, make_policy
 from engines.scheduling.scheduler import Limits
 from engines.simulator.cost_model import CostModel
 from engines.simulator.simulate import SimulatedRequest, simulate
-from harness.analyzer.columns import columns_of
+from harness.analyzer.columns import MISSING, RecordColumns, columns_of
+from harness.analyzer.experiment import summarize_alike
 from harness.analyzer.frame import frame_of
 from harness.analyzer.reading import read_run
 from harness.analyzer.steps import step_totals
@@ -22,7 +23,7 @@ from harness.core.errors import UsageError
 from harness.core.rundir import SUMMARY, RunFolder, write_json
 from harness.core.slo import Slo
 from harness.core.units import ms_to_ns
-from harness.core.workload import LoadKind
+from harness.core.workload import After, LoadKind
 from harness.gate.attempt import Attempt
 from harness.gate.baseline import (
     Baseline,
@@ -49,6 +50,12 @@ def judged_by(folder: RunFolder, slos: tuple[Slo, ...]) -> RunFolder:
     return replace(folder, manifest=replace(folder.manifest, slos=slos)) if slos else folder
 
 
+def cut_alike(runs: Sequence[ReportedRun]) -> list[ReportedRun]:
+    """`runs`, which are held against each other, with the same beginning left out of each."""
+    folders, numbers = [run.folder for run in runs], [run.summary for run in runs]
+    return list(map(ReportedRun, folders, summarize_alike(folders, numbers)))
+
+
 def keep_summary(run: ReportedRun) -> None:
     """Write the summary of `run` beside its records, for other programs to read."""
     write_json(run.folder.path / SUMMARY, run.summary)
@@ -69,13 +76,13 @@ def compare_all(
 ) -> tuple[ComparisonTable, ...]:
     """Each engine of `runs` against `baseline`: the name of one of them, or of a saved baseline.
 
-    `allowed` are keys that may differ. Raises UsageError when there is no such baseline,
-    NotComparable when a side is not like it.
+    All of `runs` are cut alike. `allowed` are keys that may differ. Raises UsageError when there is
+    no such baseline, NotComparable when a side is not like it.
     """
     if baseline is None:
         return ()
     groups: dict[str, list[ReportedRun]] = {}
-    for run in runs:
+    for run in cut_alike(runs):
         groups.setdefault(run.summary.manifest.engine.name, []).append(run)
     if baseline in groups:
         base = groups.pop(baseline)
@@ -96,8 +103,12 @@ def compare_reported(
     paired: bool,
     allowed: Collection[str] = (),
 ) -> ComparisonTable:
-    """The runs `candidate` against the runs `baseline`, as `compare`; their answers too."""
-    base, cand = ([run.summary for run in side] for side in (baseline, candidate))
+    """The runs `candidate` against the runs `baseline`, as `compare`; their answers too.
+
+    All of them are cut alike.
+    """
+    numbers = [run.summary for run in cut_alike([*baseline, *candidate])]
+    base, cand = numbers[: len(baseline)], numbers[len(baseline) :]
     table = compare(baseline_name, base, candidate_name, cand, paired=paired, allowed=allowed)
     folders = ([run.folder for run in side] for side in (baseline, candidate))
     return with_agreement(table, *folders)
@@ -132,8 +143,8 @@ def compare_saved(
 def simulated_twins(runs: Iterable[ReportedRun]) -> dict[str, StepTotals]:
     """What the simulator says of each run's work, by engine name, at the run's own mean costs.
 
-    Only for engines with a policy that the scheduler knows and a step log, for loads whose arrivals
-    do not depend on answers, and for work that is simulated within seconds. Slots, order and
+    Only for engines with a policy that the scheduler knows and a step log, for open loops, and for
+    work that is simulated within seconds. Slots, order and
     lengths decide the shares; the costs, which are the run's mean decode step and mean time per
     prompt token, only place them in time.
     """
@@ -153,11 +164,7 @@ def simulated_twins(runs: Iterable[ReportedRun]) -> dict[str, StepTotals]:
 
 def _simulated(folder: RunFolder, totals: StepTotals) -> StepTotals | None:
     spec = folder.manifest.engine
-    records = columns_of(folder.requests)
-    names = ("due_ns", "index", "prompt_tokens_asked", "output_tokens_asked")
-    columns = (records.numbers[name].tolist() for name in names)
-    requests = sorted(zip(*columns, records.words["label"], strict=True))
-    work = [SimulatedRequest(label, p, o, due) for due, _, p, o, label in requests]
+    work = _work_of(columns_of(folder.requests))
     window_ns = None if spec.batch_window_ms is None else ms_to_ns(spec.batch_window_ms)
     policy = make_policy(spec.policy or "", window_ns)
     blocks = sum(-(-(r.prompt_tokens + r.output_tokens) // 16) for r in work)
@@ -171,3 +178,21 @@ def _simulated(folder: RunFolder, totals: StepTotals) -> StepTotals | None:
     virtual = replace(folder.manifest, clock="virtual", start_ns=0)
     twin = RunFolder(folder.path, virtual, (), simulation.steps, ())
     return step_totals(frame_of(twin).steps)
+
+
+def _work_of(records: RecordColumns) -> list[SimulatedRequest]:
+    """What was sent, in order; a later turn waits as long for the one before as it did."""
+    names = ("due_ns", "index", "prompt_tokens_asked", "output_tokens_asked", "after")
+    columns = (records.numbers[name].tolist() for name in names)
+    rows = sorted(zip(*columns, records.words["label"], strict=True))
+    places = {index: place for place, (_, index, *_) in enumerate(rows)}
+    index, closed_ns = (records.numbers[name].tolist() for name in ("index", "closed_ns"))
+    ended_ns = dict(zip(index, closed_ns, strict=True))
+    work = []
+    for due_ns, _, prompt_tokens, output_tokens, waited, label in rows:
+        request = SimulatedRequest(label, prompt_tokens, output_tokens, due_ns)
+        if ended_ns.get(waited, MISSING) != MISSING:
+            after = After(places[waited], max(due_ns - ended_ns[waited], 0))
+            request = replace(request, due_ns=0, after=after)
+        work.append(request)
+    return work

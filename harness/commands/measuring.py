@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from engines.registry import open_engine
 from harness import console
+from harness.commands.sendables import Asked, Locked, Mix, Sendable, Traced
+from harness.commands.work import open_sendable, require_meant, tell_source
 from harness.core.cache import default_cache_folder
 from harness.core.ceilings import read_ceilings, site_of
 from harness.core.clock import Clock, MonotonicClock
@@ -16,32 +19,43 @@ from harness.core.errors import BatchmarkError, ExitCode
 from harness.core.manifest import MachineFacts, RunStatus
 from harness.core.plan import RunPlan
 from harness.core.rundir import create_folder
+from harness.core.source import Recipe
 from harness.core.workload import Request, Workload
 from harness.loadgen.ceiling import Place, find_ceiling
 from harness.loadgen.crew import workers_for
 from harness.loadgen.lifecycle import RunContext, run_engine
 from harness.loadgen.machine import machine_facts, with_burn_in
 from harness.loadgen.session import ClientOptions, Progress
-from workloads.catalog import WorkloadSpec, build_warmup, build_workload, load_spec, spec_of
+from workloads.catalog import names
 from workloads.schedule_file import read_schedule
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is sent: a mix, and `locked` when every byte of it is in a schedule file."""
+    """What a plan sends, and what was named when it was asked for."""
 
-    spec: WorkloadSpec
-    locked: Workload | None = None
+    sendable: Sendable
+    recipe: Recipe
+
+    @property
+    def is_locked(self) -> bool:
+        """True when each repeat sends the same bytes, whatever the seed."""
+        return isinstance(self.sendable, Locked)
 
     def workload(self, plan: RunPlan, repeat: int) -> Workload:
         """Seed + i in repeat i; the same bytes every time when they are locked."""
-        if self.locked is not None:
-            return self.locked
-        return build_workload(self.spec, plan.load, plan.repeat_mix, plan.seed + repeat)
+        return self.sendable.workload(_asked(plan), plan.seed + repeat)
 
     def warmup(self, plan: RunPlan, repeat: int) -> tuple[Request, ...]:
         """What is sent before repeat i is measured."""
-        return build_warmup(self.spec, plan.warmup_requests, plan.seed + repeat)
+        return self.sendable.warmup(_asked(plan), plan.warmup_requests, plan.seed + repeat)
+
+    def sized(self, plan: RunPlan, requests: int) -> RunPlan:
+        """`plan` with so much of this work that it makes `requests` at least."""
+        if isinstance(self.sendable, Mix):
+            needed = math.ceil(requests / len(self.sendable.spec.requests))
+            return replace(plan, repeat_mix=max(plan.repeat_mix or 1, needed))
+        return replace(plan, source=replace(plan.source, requests=requests))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,20 +88,46 @@ class Bench:
 
 
 def open_work(plan: RunPlan, name: str | None) -> tuple[RunPlan, Work]:
-    """What is sent, and the plan, which takes the words for it from a locked schedule."""
+    """What is sent, and the plan, which takes the words for it from a locked schedule or a trace.
+
+    Prints where the requests were read from. Raises UsageError when they cannot be made.
+    """
+    named = plan.workload if plan.schedule is None else str(plan.schedule)
+    place = named if named in names() else str(Path(named).absolute())
     if plan.schedule is None:
-        work = Work(load_spec(plan.workload))
-        work.workload(plan, repeat=0)
-        return plan, work
-    locked = read_schedule(plan.schedule, plan.load.speed or 1.0, name)
-    plan = replace(
-        plan,
-        workload=locked.name,
-        repeat_mix=locked.repeat_mix,
-        load=locked.load,
-        seed=locked.seed,
+        sendable, asked = open_sendable(plan.workload, _asked(plan))
+        plan = replace(plan, source=asked.source, repeat_mix=asked.repeat_mix)
+        work = Work(sendable, Recipe(place, reading=asked.source))
+        first = work.workload(plan, repeat=0)
+        if isinstance(sendable, Traced):
+            plan = replace(plan, workload=first.name, load=first.load)
+    else:
+        speed = plan.load.speed or 1.0
+        first = read_schedule(plan.schedule, speed, name)
+        work = Work(Locked(first), Recipe(first.name, schedule=place, speed=speed))
+        plan = replace(
+            plan,
+            workload=first.name,
+            repeat_mix=first.repeat_mix,
+            load=first.load,
+            seed=first.seed,
+        )
+    tell_source(first)
+    require_meant(first, plan.source)
+    return plan, work
+
+
+def _asked(plan: RunPlan) -> Asked:
+    """How `plan` sends. Which tokenizer a running server has is not known: it gets none."""
+    first = plan.engines[0]
+    contexts = [spec.context_tokens for spec in plan.engines if spec.context_tokens is not None]
+    return Asked(
+        load=plan.load if plan.names_load else None,
+        repeat_mix=plan.repeat_mix,
+        source=plan.source,
+        model=None if first.attach_url is not None else first.model,
+        context_tokens=min(contexts, default=None),
     )
-    return plan, Work(spec_of(locked), locked)
 
 
 def checked_engines(plan: RunPlan) -> tuple[Engine, ...]:
@@ -138,6 +178,7 @@ async def measure(bench: Bench, turn: Turn) -> Stopped | None:
             deadline_s=plan.deadline_s,
             client=ClientOptions(workers=workers, saves_text=plan.saves_text),
             slos=plan.slos,
+            recipe=bench.work.recipe,
             ceiling=None if kept is None else kept.ceiling,
             ceilings=read_ceilings(default_cache_folder()).of(
                 site_of(bench.machine, turn.spec.threads)

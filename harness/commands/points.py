@@ -7,7 +7,6 @@ comes twice.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 from engines.registry import policies
@@ -17,9 +16,10 @@ from harness.commands.measuring import Bench, checked_engines, open_work
 from harness.core.clock import utc_now
 from harness.core.engine_flags import KnownEngines
 from harness.core.engines_file import read_engines
+from harness.core.load_flags import LoadFlags, parse_load
 from harness.core.load_points import Axis
 from harness.core.manifest import RunManifest
-from harness.core.plan import LoadFlags, RunFlags, parse_load, plan_run
+from harness.core.plan import RunFlags, plan_run
 from harness.core.rundir import create_folder
 
 
@@ -41,10 +41,9 @@ def begin(bench: Bench, what: str) -> None:
 
 
 def bench_at(bench: Bench, load: LoadFlags, requests: int) -> Bench:
-    """The bench with that load, its mix sent so often that it makes `requests` at least."""
-    needed = math.ceil(requests / len(bench.work.spec.requests))
-    repeat_mix = max(load.repeat_mix or 1, needed)
-    return replace(bench, plan=replace(bench.plan, load=parse_load(load), repeat_mix=repeat_mix))
+    """The bench with that load, and so much of its work that it makes `requests` at least."""
+    plan = replace(bench.plan, load=parse_load(load), repeat_mix=load.repeat_mix, names_load=True)
+    return replace(bench, plan=bench.work.sized(plan, requests))
 
 
 def run_name(axis: Axis, level: float) -> str:

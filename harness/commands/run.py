@@ -37,6 +37,12 @@ def run(flags: RunFlags, store: Path, command: tuple[str, ...], version: str) ->
     """Measure, then judge what was measured, whatever ended the measuring."""
     known = KnownEngines(policies(), read_engines(flags.engines.file))
     plan, work = open_work(plan_run(flags, utc_now(), known), flags.workload)
+    return carry_out(Bench(plan, work, command, version), store)
+
+
+def carry_out(bench: Bench, store: Path) -> ExitCode:
+    """Measure what `bench` plans, and judge it; `store` is where named baselines are kept."""
+    plan = bench.plan
     engines = _check_before_measuring(plan, store)
     create_folder(plan.folder)
     console.print_plan(plan)
@@ -44,7 +50,7 @@ def run(flags: RunFlags, store: Path, command: tuple[str, ...], version: str) ->
     if len(engines) > 1:
         console.print_preflight(preflight(engines))
     interruption = Interruption()
-    stopped = interruption.run(_measure_all(Bench(plan, work, command, version)))
+    stopped = interruption.run(_measure_all(bench))
     invalid = _judge(plan, engines, store)
     if interruption.exit_code is not None:
         console.print_error(f"interrupted; what was measured is in {plan.folder}")

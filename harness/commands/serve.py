@@ -20,8 +20,9 @@ from harness import console
 from harness.core.cache import default_cache_folder
 from harness.core.clock import MonotonicClock
 from harness.core.errors import ExitCode, UsageError
-from harness.core.plan import ServeFlags, require_positive
+from harness.core.flag import require_positive
 from harness.core.rundir import LineWriter, open_lines
+from harness.core.serve_flags import ServeFlags
 from harness.core.units import ms_to_ns
 
 # A server cannot know that no more requests will come, so static batching gives up waiting at last.

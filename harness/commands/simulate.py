@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from engines.scheduling.policies import POLICY_NAMES, make_policy
@@ -16,11 +16,15 @@ from engines.simulator.simulate import SimulatedRequest, Simulation, repeat_fore
 from harness import console
 from harness.commands import cost_fitting
 from harness.core.errors import ExitCode, UsageError
+from harness.core.flag import require_positive
 from harness.core.jsonable import to_json
-from harness.core.plan import LoadFlags, SimulateFlags, parse_load, require_positive
+from harness.core.load_flags import LoadFlags, parse_load
+from harness.core.simulate_flags import SimulateFlags
 from harness.core.units import NS_PER_MS, ms_to_ns
+from harness.core.workload import After
 from workloads.arrivals import due_instants_ns
-from workloads.catalog import WorkloadSpec, load_spec
+from workloads.catalog import load_spec
+from workloads.spec import WorkloadSpec, shapes
 
 _STEP_MS = 25.0
 _BLOCK_TOKENS = 16
@@ -48,6 +52,7 @@ def simulate_policy(flags: SimulateFlags, *, as_json: bool) -> ExitCode:
     """Simulate the policy and static batching on the same work; print both, and their ratio."""
     spec = load_spec(flags.workload)
     _check(flags)
+    _check_work(flags, spec)
     calibration = _calibration(flags)
     setting = _Setting(flags, spec, _limits(flags, spec), _cost(flags, calibration))
     names = dict.fromkeys(("static", flags.policy))
@@ -122,22 +127,27 @@ def _simulate(setting: _Setting, policy_name: str) -> Simulation:
     policy = make_policy(policy_name, window_ns)
     if flags.backlog:
         return simulate(repeat_forever(setting.mix), policy, limits, cost, _end_ns(setting))
-    work = setting.mix * (flags.repeat_mix or 1)
-    if flags.concurrency is not None:
-        simulation = simulate(work, policy, limits, cost, in_flight_most=flags.concurrency)
-        if simulation.completed < len(work):
-            msg = (
-                f"{flags.concurrency} in flight never fill a {policy_name} batch of {flags.slots}; "
-                "give fewer --slots, or --batch-window-ms"
-            )
-            raise UsageError(msg)
-        return simulation
-    instants = _arrivals_ns(flags, len(work))
-    requests = (
-        SimulatedRequest(r.label, r.prompt_tokens, r.output_tokens, due_ns)
-        for r, due_ns in zip(work, instants, strict=True)
-    )
-    return simulate(requests, policy, limits, cost)
+    instants = _arrivals_ns(flags, setting.spec.instants * (flags.repeat_mix or 1))
+    work = list(_work(setting.spec, instants))
+    simulation = simulate(work, policy, limits, cost, in_flight_most=flags.concurrency)
+    if simulation.completed < len(work):
+        in_flight = flags.concurrency or "the last sessions"
+        msg = (
+            f"{in_flight} in flight never fill a {policy_name} batch of {flags.slots}; "
+            "give fewer --slots, or --batch-window-ms"
+        )
+        raise UsageError(msg)
+    return simulation
+
+
+def _work(spec: WorkloadSpec, due_ns: Sequence[int]) -> Iterator[SimulatedRequest]:
+    """What is sent: a request, or a session, for each of `due_ns`."""
+    last: dict[str | None, int] = {}
+    for index, shape in enumerate(shapes(spec, tuple(due_ns))):
+        after = After(last[shape.session], shape.delay_ns) if shape.turn else None
+        last[shape.session] = index
+        lengths = (shape.prompt_tokens or 0, shape.output_tokens or 0)
+        yield SimulatedRequest(shape.label, *lengths, shape.due_ns or 0, after=after)
 
 
 def _arrivals_ns(flags: SimulateFlags, count: int) -> Sequence[int]:
@@ -178,6 +188,15 @@ def _check(flags: SimulateFlags) -> None:
     for is_wrong, msg in _contradictions(flags):
         if is_wrong:
             raise UsageError(msg)
+
+
+def _check_work(flags: SimulateFlags, spec: WorkloadSpec) -> None:
+    if spec.trace is not None:
+        msg = f"{spec.name} is a trace; what is simulated is a mix, drawn lengths, or sessions"
+        raise UsageError(msg)
+    if flags.backlog and spec.sessions is not None:
+        msg = f"--backlog repeats a mix without end, and {spec.name} has sessions; leave it out"
+        raise UsageError(msg)
 
 
 def _contradictions(flags: SimulateFlags) -> tuple[tuple[bool, str], ...]:

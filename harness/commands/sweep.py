@@ -16,6 +16,7 @@ from harness.commands.points import begin, bench_at, context_of_mix, open_bench,
 from harness.core.clock import utc_now
 from harness.core.errors import ExitCode
 from harness.core.jsonable import to_json
+from harness.core.load_flags import parse_load
 from harness.core.load_points import (
     Points,
     SweepFlags,
@@ -26,13 +27,12 @@ from harness.core.load_points import (
     require_window,
 )
 from harness.core.manifest import RunManifest
-from harness.core.plan import parse_load
 from harness.core.rundir import write_json
 from harness.gate import sweep_table
 from harness.gate.attempt import Attempt, cautions_of_runs
 from harness.gate.sweep import Sweep, point_of, tails_of, with_choices
 from harness.loadgen.interruption import Interruption
-from reports.page import write_page
+from reports.filling import write_page
 from reports.sweep_page import render_sweep
 
 SWEEP = "sweep.json"

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 from harness import console
-from harness.core.errors import ExitCode
+from harness.commands.preview_tables import preview_tables
+from harness.commands.sendables import Asked, Sendable, Traced
+from harness.commands.work import open_sendable, tell_source
+from harness.core.cache import default_cache_folder
+from harness.core.errors import ExitCode, UsageError
+from harness.core.load_flags import mix_repeats, names_load, parse_load, require_work
 from harness.core.manifest import workload_facts
-from harness.core.plan import LoadFlags, mix_repeats, parse_load, require_work
+from harness.core.work_flags import WorkFlags
 from harness.core.workload import Workload
 from workloads import catalog
-from workloads.schedule_file import read_schedule, write_schedule
+from workloads.download import fetch as fetch_trace
+from workloads.preview import Preview, preview_arrivals, preview_shapes
+from workloads.schedule_file import read_schedule
+from workloads.spec import RequestSpec
+
+# What `show` lists; `preview` says all there is to say of more.
+_MOST_SHOWN = 200
 
 
 def list_workloads() -> ExitCode:
@@ -22,9 +34,7 @@ def list_workloads() -> ExitCode:
         [
             (
                 spec.name,
-                str(len(spec.requests)),
-                str(sum(r.prompt_tokens for r in spec.requests)),
-                str(sum(r.output_tokens for r in spec.requests)),
+                *(("a trace", "", "") if spec.trace is not None else _sums(spec.requests)),
                 spec.description,
             )
             for spec in specs
@@ -33,9 +43,15 @@ def list_workloads() -> ExitCode:
     return ExitCode.OK
 
 
-def show(name: str | None, flags: LoadFlags, seed: int | None) -> ExitCode:
-    """Print every arrival of a workload, and its digests."""
-    workload = _build(name, flags, seed)
+def _sums(rows: tuple[RequestSpec, ...]) -> tuple[str, str, str]:
+    prompt, output = (sum(r.prompt_tokens for r in rows), sum(r.output_tokens for r in rows))
+    return str(len(rows)), str(prompt), str(output)
+
+
+def show(flags: WorkFlags) -> ExitCode:
+    """Print the arrivals of a workload, and its digests."""
+    workload = _build(flags)
+    tell_source(workload)
     console.print_table(
         f"{workload.title}, seed {workload.seed}",
         ("request", "label", "due s", "prompt tokens", "output tokens"),
@@ -47,30 +63,87 @@ def show(name: str | None, flags: LoadFlags, seed: int | None) -> ExitCode:
                 str(len(a.request.prompt_token_ids)),
                 str(a.request.max_tokens),
             )
-            for a in workload.arrivals
+            for a in islice(workload.arrivals, _MOST_SHOWN)
         ],
     )
+    if (left_out := len(workload.arrivals) - _MOST_SHOWN) > 0:
+        console.print_line(f"and {left_out:,} more; `batchmark workload preview` sums up all")
     _print_digests(workload)
     return ExitCode.OK
 
 
-def lock(name: str, flags: LoadFlags, seed: int, out: Path) -> ExitCode:
+def preview(flags: WorkFlags) -> ExitCode:
+    """Print a workload in figures and bars.
+
+    Texts of a trace are taken apart into tokens only when --tokenizer says by which.
+    """
+    title, figures = _figures(flags)
+    console.print_line(title)
+    for table in preview_tables(figures):
+        console.draw(table)
+    return ExitCode.OK
+
+
+def fetch(name: str) -> ExitCode:
+    """Download the trace that the workload `name` is made of, and say on what terms it is given."""
+    download = catalog.load_spec(name).download
+    if download is None:
+        having = [n for n in catalog.names() if catalog.load_spec(n).download is not None]
+        msg = f"{name} is made without a download; those with one are {', '.join(having)}"
+        raise UsageError(msg)
+    console.print_line(f"{name}: {download.url}, {download.bytes / 1e6:.3g} MB")
+    console.print_line(f"licence: {download.licence}; {download.attribution}")
+    console.print_line(f"in {fetch_trace(download, default_cache_folder())}")
+    return ExitCode.OK
+
+
+def lock(flags: WorkFlags, out: Path) -> ExitCode:
     """Write everything that would be sent, and when, to the new file `out`."""
-    workload = _build(name, flags, seed)
-    write_schedule(out, workload)
-    console.print_line(f"{workload.title}, seed {seed}: {len(workload.arrivals)} requests in {out}")
+    require_work(flags.workload, flags.load, flags.seed)
+    sendable, asked = _opened(flags)
+    workload = sendable.lock(asked, flags.seed or 0, out)
+    tell_source(workload)
+    words = f"{workload.title}, seed {workload.seed}"
+    console.print_line(f"{words}: {len(workload.arrivals)} requests in {out}")
     _print_digests(workload)
     return ExitCode.OK
 
 
-def _build(name: str | None, flags: LoadFlags, seed: int | None) -> Workload:
-    load = parse_load(flags)
-    require_work(name, flags, seed)
-    if flags.schedule is not None:
-        return read_schedule(flags.schedule, load.speed or 1.0, name)
-    return catalog.build_workload(
-        catalog.load_spec(name or ""), load, mix_repeats(flags), 0 if seed is None else seed
+def _build(flags: WorkFlags) -> Workload:
+    load = parse_load(flags.load)
+    require_work(flags.workload, flags.load, flags.seed)
+    if flags.load.schedule is not None:
+        return read_schedule(flags.load.schedule, load.speed or 1.0, flags.workload)
+    sendable, asked = _opened(flags)
+    return sendable.workload(asked, flags.seed or 0)
+
+
+def _opened(flags: WorkFlags) -> tuple[Sendable, Asked]:
+    asked = Asked(
+        load=parse_load(flags.load) if names_load(flags.load) else None,
+        repeat_mix=mix_repeats(flags.load),
+        source=flags.source,
+        context_tokens=flags.context_tokens,
     )
+    return open_sendable(flags.workload or "", asked)
+
+
+def _figures(flags: WorkFlags) -> tuple[str, Preview]:
+    """The workload's title and figures; of a trace its rows, unless texts can be taken apart."""
+    require_work(flags.workload, flags.load, flags.seed)
+    sendable, asked = _opened(flags) if flags.load.schedule is None else (None, None)
+    if not isinstance(sendable, Traced) or asked is None:
+        workload = _build(flags)
+        tell_source(workload)
+        return f"{workload.title}, seed {workload.seed}", preview_arrivals(workload.arrivals)
+    seed = flags.seed or 0
+    opened = sendable.opened(asked, seed)
+    if asked.source.tokenizer is None and asked.source.oversize is None:
+        figures = preview_shapes(opened.shapes)
+    else:
+        figures = preview_arrivals(sendable.arrivals(opened, asked, seed))
+    tell_source(Workload(sendable.name, seed, None, opened.load, (), opened.source()))
+    return f"{sendable.name} {opened.load}", figures
 
 
 def _print_digests(workload: Workload) -> None:

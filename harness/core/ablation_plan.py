@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 from harness.core.engine import EngineSpec
 from harness.core.errors import UsageError
+from harness.core.flag import Flag, Part
 from harness.core.plan import RunFlags
 
 _RESERVED = ("--kv", "reserved")
@@ -87,14 +89,47 @@ LADDER: tuple[Level, ...] = (
 class AblateFlags:
     """The flags of `batchmark ablate`, as typed.
 
-    `run` is what all levels share: its repeats are the rounds, and its `batched_tokens` the budget
-    of a step where prompts are cut. `levels` None is the whole ladder, with the prefix cache only
-    when the workload shares prefixes, or when `prefix_cache` asks for it.
+    `levels` None is the whole ladder, with the prefix cache only when the workload shares prefixes,
+    or when `prefix_cache` asks for it. `run` is what all levels share.
     """
 
-    run: RunFlags
-    levels: str | None = None
-    prefix_cache: bool = False
+    levels: Annotated[
+        str | None,
+        Flag(
+            "Two at least, in this order: static,dynamic,continuous,paged,chunked,prefix. All by "
+            "default; prefix only where prompts share their beginnings."
+        ),
+    ] = None
+    rounds: Annotated[int, Flag("Runs of each level; 3 give intervals.")] = 3
+    batched_tokens: Annotated[int, Flag("Most tokens of one step, from the level chunked on.")] = (
+        512
+    )
+    prefix_cache: Annotated[
+        bool, Flag("Measure the level prefix in any case.", "--prefix-cache")
+    ] = False
+    run: Annotated[
+        RunFlags,
+        Part(
+            only=(
+                "workload",
+                "engines.model",
+                "engines.slots",
+                "engines.dtype",
+                "engines.threads",
+                "engines.kv_tokens",
+                "load",
+                "seed",
+                "out",
+                "deadline_s",
+            )
+        ),
+    ] = field(default_factory=RunFlags)
+
+    @property
+    def run_of_a_level(self) -> RunFlags:
+        """The flags of `run` that all levels share, with a run for each of the rounds."""
+        engines = replace(self.run.engines, batched_tokens=self.batched_tokens)
+        return replace(self.run, engines=engines, repeats=self.rounds)
 
 
 def choose_levels(flags: AblateFlags, *, shares_prefixes: bool) -> tuple[Level, ...]:

@@ -46,7 +46,6 @@ class Code(StrEnum):
     DIFFERENT_PROMPTS = "DIFFERENT_PROMPTS"
     SURROUNDINGS_DIFFER = "SURROUNDINGS_DIFFER"
     VIRTUAL_TIME = "VIRTUAL_TIME"
-    NOT_MEASURED = "NOT_MEASURED"
     RUN_INVALID = "RUN_INVALID"
     DIFFERENT_OUTPUT = "DIFFERENT_OUTPUT"
     ANSWERS_DIFFER = "ANSWERS_DIFFER"
@@ -63,6 +62,8 @@ class Code(StrEnum):
     COST_LEAVES_TIME_OUT = "COST_LEAVES_TIME_OUT"
     BEYOND_CALIBRATION = "BEYOND_CALIBRATION"
     BETTER_THAN_MARGIN = "BETTER_THAN_MARGIN"
+    BEGINNING_LEFT_OUT = "BEGINNING_LEFT_OUT"
+    BEGINNING_KEPT = "BEGINNING_KEPT"
 
 
 TEXTS: dict[Code, tuple[str, str]] = {
@@ -170,10 +171,6 @@ TEXTS: dict[Code, tuple[str, str]] = {
         "these are simulated figures: time is virtual and the engine is a cost model",
         "measure the engine itself for a real figure",
     ),
-    Code.NOT_MEASURED: (
-        "{metric} was not measured: {reason}",
-        "see the definition of the metric",
-    ),
     Code.RUN_INVALID: (
         "run {run_id} of {name} is INVALID ({checks}), so a ratio with it proves nothing",
         "remove the cause and repeat the run",
@@ -229,6 +226,14 @@ TEXTS: dict[Code, tuple[str, str]] = {
     Code.COST_LEAVES_TIME_OUT: (
         "the cost model leaves out {share:.1%} of the {half} time: steps that were held up",
         "expect a disturbed machine to be slower than simulated; leave it otherwise idle",
+    ),
+    Code.BEGINNING_LEFT_OUT: (
+        "latencies and rates leave out {left_out} of {requests} requests: the first {cut_s:.1f} s",
+        "both sides are cut alike, failures count all; a longer warm-up leaves out less",
+    ),
+    Code.BEGINNING_KEPT: (
+        "the first {settled_s:.1f} s of {run}, not settled, stay in: {other} cannot be cut, {why}",
+        "measure both sides with batchmark, with arrivals at one rate",
     ),
     Code.BEYOND_CALIBRATION: (
         "the simulation goes beyond the steps that its costs were fitted to: {what}",

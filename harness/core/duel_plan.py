@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Annotated
 
 from harness.core.engine_flags import EngineFlags, KnownEngines
 from harness.core.errors import UsageError
+from harness.core.flag import Allowed, Flag, Part, Word
 from harness.core.plan import RunFlags, RunPlan, plan_run
 
 MOST_LOOKS = 2
@@ -18,18 +20,47 @@ MOST_LOOKS = 2
 class DuelFlags:
     """The flags of `batchmark duel`, as typed.
 
-    `baseline` and `candidate` are called as `run` calls its engines. `run` is what both share: how
-    they are set, and what is sent. `pairs` None: as many as the gate's rules say. `rules` is the
-    file of these; None is the usual one, if it is there. `allowed` are what may differ between the
-    sides besides what is under test.
+    `baseline` and `candidate` are called as `run` calls its engines. `pairs` None: as many as the
+    gate's rules say. `rules` is the file of these; None is the usual one, if it is there. `allowed`
+    are what may differ between the sides besides what is under test. `run` is what both share: how
+    they are set, and what is sent.
     """
 
-    run: RunFlags
-    baseline: str
-    candidate: str
-    pairs: str | None = None
-    rules: Path | None = None
-    allowed: tuple[str, ...] = ()
+    baseline: Annotated[
+        str,
+        Word(
+            "A",
+            "The baseline: a kind, one with its policy as inhouse-static, or a name of "
+            "engines.toml.",
+        ),
+    ]
+    candidate: Annotated[str, Word("B", "The candidate, called likewise; A again for A/A.")]
+    pairs: Annotated[
+        str | None,
+        Flag(
+            "Runs of each side: 5 is exactly 5; 5,10 is 10 where 5 cannot tell, which is the "
+            "default. Below 5 there is no verdict."
+        ),
+    ] = None
+    rules: Annotated[Path | None, Flag("Margins and looks; ./batchmark.toml by default.")] = None
+    allowed: Allowed = ()
+    run: Annotated[
+        RunFlags,
+        Part(
+            without=(
+                "engines.engines",
+                "engines.policies",
+                "engines.served_name",
+                "engines.attach_url",
+                "engines.metrics_url",
+                "engines.api_key_env",
+                "engines.port",
+                "repeats",
+                "baseline",
+                "saves_text",
+            )
+        ),
+    ] = field(default_factory=RunFlags)
 
 
 def plan_duel(flags: DuelFlags, now: datetime, known: KnownEngines) -> RunPlan:

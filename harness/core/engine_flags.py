@@ -6,46 +6,91 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from harness.core.engine import EngineSpec
 from harness.core.engines_file import NamedEngine
 from harness.core.errors import UsageError
+from harness.core.flag import Flag
 
+DEFAULT_MODEL = "smollm2-135m"
 # A word or variable with such a name holds a secret.
 _SECRET = re.compile(r"(^|[-_])(api[-_]?key|key|token|secret|password)$", re.IGNORECASE)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+# Flags that commands besides those that measure have as well.
+Model = Annotated[str, Flag("A fetched model's name, a GGUF file, or a model folder.")]
+Slots = Annotated[int, Flag("Requests that the engine runs at once.")]
+Dtype = Annotated[str, Flag("bfloat16 or float32.")]
+Threads = Annotated[int | None, Flag("CPU threads of the engine; all by default.")]
+PadPrompts = Annotated[
+    bool, Flag("Whether batch policies pad prompts to the longest of their batch.")
+]
+WindowMs = Annotated[float | None, Flag("How long static and dynamic wait for a full batch.")]
+ContextTokens = Annotated[int | None, Flag("Most tokens of a prompt and its answer together.")]
+BatchedTokens = Annotated[int | None, Flag("Most tokens of one step.")]
+KvTokens = Annotated[int | None, Flag("Tokens that the KV cache holds.")]
+ChunkedPrefill = Annotated[bool | None, Flag("Whether long prompts are cut into pieces.")]
+PrefixCache = Annotated[bool, Flag("Let the engine reuse prompts it has seen.", "--prefix-cache")]
+EnginesFile = Annotated[
+    Path | None, Flag("Where engines have names; ./engines.toml by default.", "--engines")
+]
 
 
 @dataclass(frozen=True, slots=True)
 class EngineFlags:
     """The flags about engines, as typed; `engines` and `policies` are lists with commas.
 
-    `policies` None: each engine's own first policy. `file` is the engines.toml to read.
+    `file` is the engines.toml to read; `policies` None: each engine's own first policy. Where an
+    engine cannot be told a knob, its launch plan says so.
     """
 
-    engines: str
-    model: str
-    policies: str | None = None
-    slots: int = 8
-    dtype: str = "bfloat16"
-    threads: int | None = None
-    pad_prompts: bool = True
-    batch_window_ms: float | None = None
-    port: int | None = None
-    context_tokens: int | None = None
-    batched_tokens: int | None = None
-    kv_tokens: int | None = None
-    chunked_prefill: bool | None = None
-    prefix_cache: bool = False
-    speculative: str | None = None
-    served_name: str | None = None
-    attach_url: str | None = None
-    metrics_url: str | None = None
-    api_key_env: str | None = None
-    image: str | None = None
-    args: tuple[str, ...] = ()
-    file: Path | None = None
+    engines: Annotated[
+        str,
+        Flag(
+            "What to measure, separated by commas: kinds (see `batchmark engines`), or names of "
+            "engines.toml.",
+            "--engine",
+        ),
+    ] = "inhouse"
+    file: EnginesFile = None
+    policies: Annotated[
+        str | None,
+        Flag("Policies, separated by commas; an engine's own by default.", "--policy"),
+    ] = None
+    model: Model = DEFAULT_MODEL
+    slots: Slots = 8
+    dtype: Dtype = "bfloat16"
+    threads: Threads = None
+    pad_prompts: PadPrompts = True
+    batch_window_ms: WindowMs = None
+    context_tokens: ContextTokens = None
+    batched_tokens: BatchedTokens = None
+    kv_tokens: KvTokens = None
+    chunked_prefill: ChunkedPrefill = None
+    prefix_cache: PrefixCache = False
+    speculative: Annotated[str | None, Flag("Speculative decoding, in the engine's own words.")] = (
+        None
+    )
+    served_name: Annotated[str | None, Flag("The name that the model is served under.")] = None
+    attach_url: Annotated[
+        str | None, Flag("Measure the server at this URL; launch nothing.", "--attach")
+    ] = None
+    metrics_url: Annotated[str | None, Flag("The server's Prometheus page.")] = None
+    api_key_env: Annotated[
+        str | None, Flag("The NAME of the environment variable that holds the key.")
+    ] = None
+    image: Annotated[
+        str | None,
+        Flag("Launch this container image; default and default-cpu are pinned ones."),
+    ] = None
+    args: Annotated[
+        tuple[str, ...],
+        Flag("A word for the engine's command line; may be repeated.", "--engine-arg"),
+    ] = ()
+    port: Annotated[int | None, Flag("The server's port; any free one.")] = None
 
 
 @dataclass(frozen=True, slots=True)

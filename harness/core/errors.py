@@ -5,7 +5,8 @@
     BatchmarkError
     ├── UsageError          2   a flag, a name or a file that the user gave is wrong
     │   ├── ModelFileError  2   a model file is missing, truncated or of another kind
-    │   └── RunFolderError  2   a run folder or a baseline cannot be read
+    │   ├── RunFolderError  2   a run folder or a baseline cannot be read
+    │   └── TraceError      2   a row of a trace is not what its format says
     ├── EngineFailed        4   the engine did not start, or died; the run is not valid
     └── NotComparable       4   two runs are not alike, so no ratio is given
 
@@ -48,6 +49,10 @@ class ModelFileError(UsageError):
 
 class RunFolderError(UsageError):
     """A run folder or a baseline cannot be read."""
+
+
+class TraceError(UsageError):
+    """A row of a trace, or of a file of prompts, is not what its format says."""
 
 
 class EngineFailed(BatchmarkError):  # noqa: N818 - an event in the field's words

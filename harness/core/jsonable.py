@@ -59,6 +59,9 @@ def _convert(hint: Any, value: Any, key: str) -> Any:  # noqa: PLR0911 - one bra
         return _convert_union(args, value, key)
     if origin is tuple and isinstance(value, list):
         item_hints = [args[0]] * len(value) if args[-1] is Ellipsis else list(args)
+        if len(item_hints) != len(value):
+            msg = f"key {key!r} is {value!r}; expected {len(item_hints)} values"
+            raise ValueError(msg)
         return tuple(_convert(h, v, key) for h, v in zip(item_hints, value, strict=True))
     if isinstance(origin, type) and issubclass(origin, Mapping) and isinstance(value, Mapping):
         return {name: _convert(args[1], item, key) for name, item in value.items()}

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Annotated
 
 from harness.core.errors import UsageError
-from harness.core.plan import LoadFlags, RunFlags, require_positive
+from harness.core.flag import Flag, Part, require_positive
+from harness.core.load_flags import LoadFlags
+from harness.core.plan import RunFlags
 
 FEWEST_POINTS = 2
 MOST_POINTS = 100
+# The flags of `run` about how a measurement goes, which are those of every point.
+_COURSE = ("seed", "warmup_requests", "out", "deadline_s", "workers")
 # A closed loop begins with all of its slots at once; so many requests a slot let that be forgotten.
 TURNS_OF_A_SLOT = 10
 
@@ -26,19 +31,38 @@ class Axis(StrEnum):
 class SweepFlags:
     """The flags of `batchmark sweep`, as typed.
 
-    `run` is what all points share; its load holds how requests arrive at a rate. `rates` and
-    `concurrencies` are lists with commas; or `points` are drawn between `first` and `last`.
-    `window_s` is the least time over which requests arrive at a point.
+    `rates` and `concurrencies` are lists with commas; or `points` are drawn between `first` and
+    `last`. `window_s` is the least time over which requests arrive at a point. `run` is what all
+    points share; its load holds how requests arrive at a rate.
     """
 
-    run: RunFlags
-    rates: str | None = None
-    concurrencies: str | None = None
-    points: int | None = None
-    first: float | None = None
-    last: float | None = None
-    is_closed: bool = False
-    window_s: float | None = None
+    rates: Annotated[str | None, Flag("Requests a second, rising: 0.5,1,2,4.")] = None
+    concurrencies: Annotated[
+        str | None, Flag("Closed loops: requests in flight at most, rising: 1,2,4,8.")
+    ] = None
+    points: Annotated[
+        int | None, Flag("So many rates, each the same number of times the one before it.")
+    ] = None
+    first: Annotated[float | None, Flag("The first of --points.", "--from")] = None
+    last: Annotated[float | None, Flag("The last of --points.", "--to")] = None
+    is_closed: Annotated[bool, Flag("--points are concurrencies, not rates.", "--closed")] = False
+    window_s: Annotated[
+        float | None, Flag("Seconds at least in which requests arrive at a rate; 20 by default.")
+    ] = None
+    run: Annotated[
+        RunFlags,
+        Part(
+            only=(
+                "engines",
+                "load.arrivals",
+                "load.cv",
+                "load.burstiness",
+                "load.repeat_mix",
+                "slos",
+                *_COURSE,
+            )
+        ),
+    ] = field(default_factory=RunFlags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +74,33 @@ class CapacityFlags:
     no further than `last`.
     """
 
-    run: RunFlags
-    slos: tuple[str, ...]
-    share: float | None
-    first: float | None
-    last: float | None
-    is_closed: bool
-    precision: float
-    tries: int
-    window_s: float | None
+    slos: Annotated[
+        tuple[str, ...],
+        Flag(
+            "What must hold, once or more: ttft_p99=2s, tpot_p50=50ms, failure_rate=1%; or of "
+            "single requests, ttft=500ms, of which --share must meet all.",
+            "--slo",
+        ),
+    ] = ()
+    share: Annotated[float | None, Flag("Of the requests, by --slo ttft=...; 0.99 by default.")] = (
+        None
+    )
+    is_closed: Annotated[bool, Flag("Search for a concurrency, not for a rate.", "--closed")] = (
+        False
+    )
+    first: Annotated[float | None, Flag("The load to begin with; 1 by default.", "--from")] = None
+    last: Annotated[float | None, Flag("The highest load to try.", "--to")] = None
+    precision: Annotated[
+        float, Flag("End when what met and what did not are so close: 0.1 is 10 %.")
+    ] = 0.1
+    tries: Annotated[int, Flag("Runs of a load that stays unresolved, each twice as long.")] = 3
+    window_s: Annotated[
+        float | None, Flag("Seconds at least in which requests arrive at a rate; 60 by default.")
+    ] = None
+    run: Annotated[
+        RunFlags,
+        Part(only=("engines", "load.arrivals", "load.cv", "load.burstiness", *_COURSE)),
+    ] = field(default_factory=RunFlags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +207,9 @@ def _drawn(flags: SweepFlags, points: int) -> Points:
         whole = sorted({float(max(round(level), 1)) for level in levels})
         return _checked("--points", Points(Axis.CONCURRENCY, tuple(whole)))
     rates = dict.fromkeys(float(f"{level:.4g}") for level in levels)
+    if len(rates) < points:
+        msg = f"--points is {points}, but between {flags.first:g} and {flags.last:g} there are not"
+        raise UsageError(f"{msg} so many rates of four digits; give fewer")
     return _checked("--points", Points(Axis.RATE, tuple(rates)))
 
 

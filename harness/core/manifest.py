@@ -9,6 +9,7 @@ from enum import StrEnum
 from harness.core.engine import EngineFacts, EngineSpec
 from harness.core.record import Outcome
 from harness.core.slo import Slo
+from harness.core.source import Recipe, Source
 from harness.core.workload import Load, Workload
 
 # History of the run folder's format:
@@ -56,7 +57,8 @@ class WorkloadFacts:
     """The workload of a run, without its prompts.
 
     `repeat_mix` is None when the mix was sent as often as the stages of the load needed.
-    `distinct_prompts` is how many of the prompts were different ones.
+    `distinct_prompts` is how many of the prompts were different ones, `source` the file that they
+    were read from, if there was one.
     """
 
     name: str
@@ -70,6 +72,7 @@ class WorkloadFacts:
     digest: str
     shape_digest: str
     distinct_prompts: int | None = None
+    source: Source | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +144,8 @@ class RunManifest:
     step log holds absolute readings of the same clock. `clock` is `monotonic`, or `virtual` for a
     simulated run. `created_utc` and `ended_utc` are labels. `ceilings` are of the device that the
     engine ran on, where they were known when the run began; they make no two runs unlike. `slos`
-    are the limits that goodput is judged by, until another judge names others.
+    are the limits that goodput is judged by, until another judge names others. `recipe` is what was
+    named, so that the run can be asked for again.
     """
 
     run_id: str
@@ -165,6 +169,7 @@ class RunManifest:
     labels: Mapping[str, str] = field(default_factory=dict)
     ceilings: Ceilings | None = None
     slos: tuple[Slo, ...] = ()
+    recipe: Recipe | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -180,16 +185,18 @@ class RunManifest:
 
 def workload_facts(workload: Workload) -> WorkloadFacts:
     """What the manifest keeps of `workload`."""
+    totals = workload.totals
     return WorkloadFacts(
         name=workload.name,
         title=workload.title,
         seed=workload.seed,
         repeat_mix=workload.repeat_mix,
         load=workload.load,
-        requests=len(workload.arrivals),
-        prompt_tokens=workload.prompt_tokens,
-        output_tokens=workload.output_tokens,
-        digest=workload.digest,
-        shape_digest=workload.shape_digest,
-        distinct_prompts=len({arrival.request.prompt_token_ids for arrival in workload.arrivals}),
+        requests=totals.requests,
+        prompt_tokens=totals.prompt_tokens,
+        output_tokens=totals.output_tokens,
+        digest=totals.digest,
+        shape_digest=totals.shape_digest,
+        distinct_prompts=totals.distinct_prompts,
+        source=workload.source,
     )

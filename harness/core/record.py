@@ -79,6 +79,9 @@ class RequestRecord:
     `ids_marks` and `text_marks` stand for the answer itself: harness.core.marks makes them of its
     token ids and of its text, so that two answers can be compared. None where the engine sends no
     ids, and of an answer that did not end well.
+
+    `session` and `turn` are those of its Request. `after` is the index of the request whose end it
+    waited for; `due_ns` is then the instant that this end, and the delay after it, allowed.
     """
 
     index: int
@@ -106,6 +109,9 @@ class RequestRecord:
     cached_tokens: int | None = None
     ids_marks: str | None = None
     text_marks: str | None = None
+    session: str | None = None
+    turn: int = 0
+    after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

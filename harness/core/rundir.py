@@ -117,6 +117,7 @@ def read_manifest(path: Path) -> RunManifest:
     file = path / MANIFEST
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
+        json.dumps(data, ensure_ascii=False).encode()  # half a character is no text
     except FileNotFoundError:
         msg = f"{path} is not a run folder: it has no {MANIFEST}; list runs with `ls runs/`"
         raise RunFolderError(msg) from None

@@ -7,8 +7,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Annotated
 
 from harness.core.errors import UsageError
+from harness.core.flag import Flag
 
 # What a limit may be set on, and the column of the requests that it is held against.
 SLO_COLUMNS = {
@@ -17,6 +19,14 @@ SLO_COLUMNS = {
     "e2e": "e2e_s",
     "normalized_latency": "normalized_latency_s",
 }
+Slos = Annotated[
+    tuple[str, ...],
+    Flag(
+        "A limit that a good request keeps to, such as ttft=500ms, tpot=50ms or e2e=10s; may be "
+        "repeated. Goodput counts those that keep to all.",
+        "--slo",
+    ),
+]
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
 _LIMIT = re.compile(r"(\d+\.?\d*|\.\d+)\s*(us|ms|s|min)")
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from harness.analyzer.metric import Better, Metric
 from harness.analyzer.metrics import find_metric
 from harness.analyzer.summary import Validity
-from harness.core.ablation_plan import LADDER
 from harness.gate import formatting
 from harness.gate.ablation import STAND_INS, Ablation, AblationLevel, LevelValue, Worth
 from harness.gate.cells import Align, Cell, Column, Reasons, Table, Tone
@@ -24,10 +23,6 @@ UNCLEAR = "~"
 READING = (
     "Each level is compared to the one above it, round by round, on the same bytes; the ratio is "
     f"of the geometric means. {UNCLEAR} where the 95 % interval holds 1."
-)
-INTERVAL = (
-    "Where the ratio lies with 95 % confidence: Student's t on the logarithms of the rounds' "
-    "ratios. Noise that is common to a round cancels out of it."
 )
 
 
@@ -91,7 +86,7 @@ def _waterfall(ablation: Ablation, metric: Metric) -> Table:
     )
     columns = (
         Column("Level"),
-        Column(metric.title, Align.RIGHT),
+        Column(metric.title, Align.RIGHT, term=metric.name),
         Column("To the one above", Align.RIGHT),
         *((Column("95 % interval", Align.RIGHT), Column("Rounds", Align.RIGHT)) * has_intervals),
         Column("To the first", Align.RIGHT),
@@ -140,15 +135,13 @@ def _tone(metric: Metric, worth: Worth) -> Tone:
 
 def ratio_text(worth: Worth) -> str:
     """Such as `1.44x`, or `~ 1.01x` where the interval holds 1."""
-    text = formatting.ratio(worth.ratio)
+    text = formatting.ratio(worth.ratio, worth.lo, worth.hi)
     return f"{UNCLEAR} {text}" if worth.lo is not None and not worth.is_clear else text
 
 
 def interval_text(worth: Worth) -> str:
     """Such as `1.40x to 1.49x`; empty when there is none."""
-    if worth.lo is None or worth.hi is None:
-        return ""
-    return f"{formatting.ratio(worth.lo)} to {formatting.ratio(worth.hi)}"
+    return formatting.ratio_span(worth.lo, worth.hi)
 
 
 def _why_no_interval(values: tuple[LevelValue, ...]) -> tuple[str, ...]:
@@ -187,17 +180,3 @@ def claims(ablation: Ablation) -> Iterator[tuple[str, str, str]]:
 def certainty(worth: Worth) -> str:
     """How sure a ratio is, in words: its interval, or why there is none."""
     return worth.reason or f"95 % interval {interval_text(worth)}, {worth.rounds} rounds"
-
-
-def meaning_table(ablation: Ablation) -> Table:
-    """What each level, each metric and each number of this page means, in words."""
-    keys = {level.key for level in ablation.levels}
-    levels = ((level.name, level.means) for level in LADDER if level.key in keys)
-    metrics = ((m.title, m.definition) for m in map(find_metric, ablation.shown))
-    others = (
-        ("a level's value", "The geometric mean of its rounds."),
-        ("to the one above", READING),
-        ("95 % interval", INTERVAL),
-    )
-    rows = tuple((Cell(what), Cell(means)) for what, means in (*levels, *metrics, *others))
-    return Table("Definitions", (Column("What"), Column("Means")), rows)

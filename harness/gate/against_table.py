@@ -35,8 +35,8 @@ def against_table(tables: Sequence[ComparisonTable]) -> Table:
     )
     columns = (
         Column("Metric"),
-        Column(f"{baseline} (baseline)", Align.RIGHT),
-        *(Column(table.candidate_name, Align.RIGHT) for table in tables),
+        Column(f"{baseline} (baseline)", Align.RIGHT, term="baseline"),
+        *(Column(table.candidate_name, Align.RIGHT, term="candidate") for table in tables),
     )
     return Table(f"Compared to {baseline} ({tables[0].context})", columns, rows, reasons.notes)
 
@@ -59,8 +59,7 @@ def _candidate(table: ComparisonTable, row: Comparison, unit: str, reasons: Reas
     value = formatting.quantity(row.candidate, unit)
     if row.ratio is None:
         return reasons.cell(row.reason, value)
-    interval = ""
-    if row.lo is not None and row.hi is not None:
-        interval = f" ({formatting.ratio(row.lo)} to {formatting.ratio(row.hi)})"
-    text = f"{value}, {formatting.ratio(row.ratio)}{interval}"
-    return Cell(text, f"{phrase(table, row)}; {certainty(row)}", Tone.STRONG)
+    interval = formatting.ratio_span(row.lo, row.hi)
+    text = f"{value}, {row.ratio_text}" + (f" ({interval})" if interval else "")
+    tone = Tone.MUTED if row.is_unclear else Tone.STRONG
+    return Cell(text, f"{phrase(table, row)}; {certainty(row)}", tone, row.ratio)

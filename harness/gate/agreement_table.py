@@ -42,7 +42,10 @@ def agreement_table(tables: Sequence[Compared]) -> Table:
         for (title, note), *cells in zip(ROWS, *columns, strict=True)
         if cells
     )
-    heads = (Column(table.candidate_name, Align.RIGHT) for table, _ in found)
+    heads = (
+        Column(table.candidate_name, Align.RIGHT, term="candidate", is_mixed=True)
+        for table, _ in found
+    )
     baselines = ", ".join(dict.fromkeys(table.baseline_name for table, _ in found))
     title = f"Same work? Answers of each candidate (and of {baselines})"
     return Table(title, (Column("Answers"), *heads), rows, reasons.notes)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from harness.analyzer.metrics import find_metric
+from harness.analyzer.summary import MetricValue
 from harness.core.load_points import name_of
 from harness.gate import formatting
 from harness.gate.capacity import Answer
-from harness.gate.cells import Align, Cell, Column, Table, Tone
+from harness.gate.cells import Align, Cell, Column, Reasons, Table, Tone
 from harness.gate.finding import Finding
 from harness.gate.probing import METRICS, Capacity, ProbeResult
 
@@ -52,31 +53,35 @@ def probe_table(found: Capacity) -> Table:
         Column("Load"),
         Column("Answer"),
         Column("Requests", Align.RIGHT),
-        *(Column(f"Within {objective}", Align.RIGHT) for objective in found.objectives),
-        *(Column(find_metric(name).title, Align.RIGHT) for name in METRICS),
+        *(
+            Column(f"Within {objective}", Align.RIGHT, term="within")
+            for objective in found.objectives
+        ),
+        *(Column(find_metric(name).title, Align.RIGHT, term=name) for name in METRICS),
         Column("Why"),
     )
-    rows = tuple(_row(found, probe) for probe in found.probes)
-    return Table("Probes", columns, rows)
+    reasons = Reasons()
+    rows = tuple(_row(found, probe, reasons) for probe in found.probes)
+    return Table("Probes", columns, rows, reasons.notes)
 
 
-def _row(found: Capacity, probe: ProbeResult) -> tuple[Cell, ...]:
+def _row(found: Capacity, probe: ProbeResult, reasons: Reasons) -> tuple[Cell, ...]:
     again = f", try {probe.attempt + 1}" if probe.attempt else ""
     return (
         Cell(name_of(found.axis, probe.level) + again, f"{probe.run}, seed {probe.seed}"),
         Cell(probe.answer.value, f"the run is {probe.outcome}", _TONES[probe.answer]),
         Cell(formatting.count(probe.findings[0].due)),
         *map(_share, probe.findings),
-        *(
-            Cell(
-                formatting.quantity(value.value, find_metric(value.metric).unit),
-                value.reason or "",
-                Tone.MUTED if value.value is None else Tone.PLAIN,
-            )
-            for value in probe.values
-        ),
+        *(_value(value, reasons) for value in probe.values),
         Cell(probe.why),
     )
+
+
+def _value(value: MetricValue, reasons: Reasons) -> Cell:
+    if value.value is None:
+        return reasons.cell(value.reason)
+    text = formatting.quantity(value.value, find_metric(value.metric).unit)
+    return Cell(text, exact=value.value)
 
 
 def _share(finding: Finding) -> Cell:
@@ -86,11 +91,5 @@ def _share(finding: Finding) -> Cell:
         "" if finding.reached_s is None else f"{formatting.seconds(finding.reached_s)} reached; "
     )
     worth = f"{finding.tau:.1f} requests are worth one independent one"
-    return Cell(text, f"{reached}{finding.met} of {finding.due}; {worth}", _TONES[finding.answer])
-
-
-def meaning_table() -> Table:
-    """What each number of a probe means."""
-    metrics = map(find_metric, METRICS)
-    rows = tuple((Cell(m.title), Cell(m.definition)) for m in metrics)
-    return Table("Definitions", (Column("What"), Column("Means")), rows)
+    note = f"{reached}{finding.met} of {finding.due}; {worth}"
+    return Cell(text, note, _TONES[finding.answer], finding.met / finding.due)

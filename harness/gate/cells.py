@@ -6,7 +6,7 @@ the reader, never how that looks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from harness.gate import formatting
@@ -32,20 +32,39 @@ class Tone(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """The head of a column. `is_id`: what stands in it is copied, so it stays on one line."""
+    """The head of a column. `is_id`: what stands in it is copied, so it stays on one line.
+
+    `term` is the word of the glossary that explains it, where the title is not that word itself.
+    `is_mixed`: the unit changes from row to row, so that its cells have no order.
+    """
 
     title: str
     align: Align = Align.LEFT
     is_id: bool = False
+    term: str = ""
+    is_mixed: bool = False
+
+    @property
+    def word(self) -> str:
+        """What to look up to have the column explained."""
+        return self.term or self.title
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One cell: its text, what explains it, and its tone."""
+    """One cell: its text, what explains it, and its tone.
+
+    `exact` is the number that the text was rounded from, in the unit of the metric: by it rows are
+    sorted. `term` is the word of the glossary that explains it. `link` is the address of a page
+    about it, from where the table's own page is.
+    """
 
     text: str
     note: str = ""
     tone: Tone = Tone.PLAIN
+    exact: float | None = field(default=None, compare=False)
+    term: str = field(default="", compare=False)
+    link: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

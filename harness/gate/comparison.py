@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from statistics import fmean
 
 from harness.analyzer.estimators import paired_ratio, ratio_of_means, welch_ratio
@@ -25,6 +26,8 @@ from harness.gate.topics import topics
 INTERVAL_RUNS = 3
 OUTPUT_TOLERANCE = 0.02
 OF_SLOS = ("goodput_frac", "goodput_req_s")
+# What stands before a ratio whose interval contains 1: no difference was shown.
+UNCLEAR = "~"
 # Seconds taken for milliseconds are a factor of 1000.
 UNIT_JUMP = 300.0
 
@@ -46,6 +49,17 @@ class Comparison:
     lo: float | None
     hi: float | None
     reason: str | None = None
+
+    @property
+    def is_unclear(self) -> bool:
+        """Whether the interval contains 1, so that no difference is shown."""
+        return self.lo is not None and self.hi is not None and self.lo <= 1 <= self.hi
+
+    @property
+    def ratio_text(self) -> str:
+        """Such as `1.93x`, or `~ 1.01x` where no difference is shown."""
+        text = ratio_text(self.ratio, self.lo, self.hi)
+        return f"{UNCLEAR} {text}" if self.is_unclear else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +121,7 @@ def compare(
             *(doubt for name, runs in sides for doubt in _invalid_runs(name, runs)),
             *found.cautions,
             *_about_runs(baseline, candidate, is_paired=is_paired),
+            *_about_the_beginning((*baseline, *candidate)),
             *_about_output(rows),
             *_about_units(rows, (*baseline, *candidate)),
         ),
@@ -144,7 +159,7 @@ def phrase(table: ComparisonTable, row: Comparison) -> str:
     if row.ratio is None:
         said = f"no ratio of {title} vs {table.baseline_name}: {row.reason}"
     else:
-        said = f"{ratio_text(row.ratio)} {title} vs {table.baseline_name}"
+        said = f"{row.ratio_text} {title} vs {table.baseline_name}"
     return f"{said} ({table.context})"
 
 
@@ -238,6 +253,13 @@ def _about_runs(
         yield caution(Code.UNPAIRED_RUNS)
     if any(is_virtual(run.manifest) for run in (*baseline, *candidate)):
         yield caution(Code.VIRTUAL_TIME)
+
+
+def _about_the_beginning(runs: Sequence[Summary]) -> Iterator[Caution]:
+    """What is left out of every run, as the first one says it; or why it was not."""
+    for code in (Code.BEGINNING_LEFT_OUT, Code.BEGINNING_KEPT):
+        said = (doubt for run in runs for doubt in run.cautions if doubt.code == code)
+        yield from islice(said, 1)
 
 
 def _about_output(rows: Sequence[Comparison]) -> Iterator[Caution]:

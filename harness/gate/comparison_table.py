@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.analyzer.metric import Better, Metric
+from harness.analyzer.metric import Better
 from harness.analyzer.metrics import find_metric
 from harness.gate import formatting
 from harness.gate.cells import Align, Cell, Column, Reasons, Table, Tone
@@ -34,11 +34,11 @@ def comparison_table(table: ComparisonTable) -> Table:
     )
     columns = (
         Column("Metric"),
-        Column(table.baseline_name, Align.RIGHT),
-        Column(table.candidate_name, Align.RIGHT),
+        Column(table.baseline_name, Align.RIGHT, term="baseline", is_mixed=True),
+        Column(table.candidate_name, Align.RIGHT, term="candidate", is_mixed=True),
         Column("Ratio", Align.RIGHT),
         *((Column("95 % interval", Align.RIGHT),) if has_intervals else ()),
-        Column("Candidate"),
+        Column("Candidate", term="reading"),
     )
     title = f"{table.candidate_name} against {table.baseline_name}"
     doubts = [certainty(row) for row in shown if row.ratio is not None and row.lo is None]
@@ -53,36 +53,37 @@ def _comparison_cells(
     for value in (row.baseline, row.candidate):
         is_known = value is not None
         text = formatting.quantity(value, metric.unit)
-        yield Cell(text) if is_known else reasons.cell(row.reason)
+        yield Cell(text, exact=value) if is_known else reasons.cell(row.reason)
     if row.ratio is None:
         yield reasons.cell(row.reason, "none")
     else:
-        yield Cell(formatting.ratio(row.ratio), phrase(table, row), Tone.STRONG)
+        tone = Tone.MUTED if row.is_unclear else Tone.STRONG
+        yield Cell(row.ratio_text, phrase(table, row), tone, row.ratio)
     if has_intervals:
         yield _interval(row)
-    yield _reading(metric, row)
+    yield reading(row)
 
 
 def certainty(row: Comparison) -> str:
     """How sure the ratio of `row` is, in words: its interval, or why there is none."""
     if row.lo is None or row.hi is None:
         return row.reason or "no interval was computed"
-    return f"95 % interval {formatting.ratio(row.lo)} to {formatting.ratio(row.hi)}"
+    return f"95 % interval {formatting.ratio_span(row.lo, row.hi)}"
 
 
 def _interval(row: Comparison) -> Cell:
-    if row.lo is None or row.hi is None:
-        return Cell("-", tone=Tone.MUTED)
-    return Cell(f"{formatting.ratio(row.lo)} to {formatting.ratio(row.hi)}")
+    said = formatting.ratio_span(row.lo, row.hi)
+    return Cell(said) if said else Cell("-", tone=Tone.MUTED)
 
 
-def _reading(metric: Metric, row: Comparison) -> Cell:
+def reading(row: Comparison) -> Cell:
     """Whether the ratio is good news for the candidate."""
+    metric = find_metric(row.metric)
     if row.ratio is None or metric.better is Better.NEITHER:
         return Cell("")
     if row.ratio == 1:
         return Cell("equal", tone=Tone.MUTED)
-    if row.lo is not None and row.hi is not None and row.lo <= 1 <= row.hi:
+    if row.is_unclear:
         return Cell("unclear", "the interval contains 1", Tone.MUTED)
     is_better = (row.ratio > 1) == (metric.better is Better.HIGHER)
     if row.lo is None or row.hi is None:

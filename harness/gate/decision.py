@@ -36,7 +36,7 @@ MOST_LEFT_OUT = 2
 MOST_PAIRS_WORTH_TRYING = 20
 REQUESTS_FAIL = "runs of the candidate are INVALID: too many of their requests failed"
 # The verdict of the whole is the first of these that a metric has.
-_WORST_FIRST = (
+WORST_FIRST = (
     Verdict.FAIL,
     Verdict.NOT_COMPARABLE,
     Verdict.INVALID,
@@ -202,7 +202,7 @@ def _with_metrics(
 ) -> Decision:
     """`plain` with its verdict: the worst of its metrics, whose words are its reasons."""
     found = {metric.verdict for metric in metrics}
-    verdict = next((v for v in _WORST_FIRST if v in found), Verdict.INVALID)
+    verdict = next((v for v in WORST_FIRST if v in found), Verdict.INVALID)
     reasons = [f"{metric_name(m, metrics)}: {m.said}" for m in metrics if m.verdict is verdict]
     has_failed = any(fails_by_failures_alone(run) for level in levels for run in level.candidate)
     if has_failed and verdict is not Verdict.FAIL:

@@ -7,7 +7,7 @@ import math
 from harness.analyzer.metrics import find_metric
 from harness.gate import formatting
 from harness.gate.allowance import allowed_line
-from harness.gate.cells import Align, Cell, Column, Table, Tone
+from harness.gate.cells import Align, Cell, Column, Reasons, Table, Tone
 from harness.gate.decision import Decision, metric_name
 from harness.gate.metric_decision import MetricDecision
 from harness.gate.verdict import Verdict
@@ -44,11 +44,12 @@ def lines_of(decision: Decision) -> tuple[str, ...]:
 
 def decision_table(decision: Decision) -> Table:
     """The gated metrics: both sides, by how much the candidate is worse, and the verdict."""
+    reasons = Reasons()
     rows = tuple(
         (
             Cell(metric_name(metric, decision.metrics), metric.said),
-            Cell(side_text(metric, metric.baseline)),
-            Cell(side_text(metric, metric.candidate)),
+            _side(metric, metric.baseline, reasons),
+            _side(metric, metric.candidate, reasons),
             Cell(worse_text(metric), tone=Tone.STRONG if metric.is_clear else Tone.MUTED),
             Cell(interval_text(metric), tone=Tone.MUTED),
             Cell(NONE if metric.margin is None else formatting.share(metric.margin)),
@@ -62,17 +63,22 @@ def decision_table(decision: Decision) -> Table:
     confidence = 1 - 2 * decision.rules.alpha_per_look
     columns = (
         Column("Metric"),
-        Column(decision.baseline_name, Align.RIGHT),
-        Column(decision.candidate_name, Align.RIGHT),
+        Column(decision.baseline_name, Align.RIGHT, term="baseline"),
+        Column(decision.candidate_name, Align.RIGHT, term="candidate"),
         Column("Worse by", Align.RIGHT),
-        Column(f"{100 * confidence:g} % interval", Align.RIGHT),
+        Column(f"{100 * confidence:g} % interval", Align.RIGHT, term="interval of the gate"),
         Column("Margin", Align.RIGHT),
         Column("p of FAIL", Align.RIGHT),
         Column("p by signs", Align.RIGHT),
         Column("Can resolve", Align.RIGHT),
         Column("Verdict"),
     )
-    return Table("", columns, rows, notes_of(decision))
+    return Table("", columns, rows, (*reasons.notes, *notes_of(decision)))
+
+
+def _side(metric: MetricDecision, value: float | None, reasons: Reasons) -> Cell:
+    text = side_text(metric, value)
+    return reasons.cell(metric.said, text) if value is None else Cell(text)
 
 
 def notes_of(decision: Decision) -> tuple[str, ...]:

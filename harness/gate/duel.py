@@ -29,8 +29,6 @@ from harness.gate.decision import Decision, Pair
 SCHEMA_VERSION = 1
 # So many pairs may be made again because a run of theirs was INVALID.
 EXTRA_PAIRS = 2
-# With fewer pairs nothing is established: a sign test of 4 pairs cannot reach 5 %.
-VERDICT_PAIRS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +91,7 @@ class Duel:
     `looks` are after how many pairs the sides are judged. `pairs` are in the order of running,
     those made again included. `factors` is what differs between the sides, and `allowed` what may
     besides, because the user says so. `decision` is that of the last look, None before the first,
-    and where `looks` end below VERDICT_PAIRS; `stopped` says why the duel ended before its last
+    and where `looks` end below FEWEST_PAIRS; `stopped` says why the duel ended before its last
     look, if it did. `agreement` says whether both sides did the same work. `command` repeats the
     measurement.
     """

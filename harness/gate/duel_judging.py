@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from harness.analyzer.experiment import summarize_alike
 from harness.analyzer.summary import Summary
 from harness.core.cautions import Caution, Code, caution
 from harness.core.manifest import RunManifest
@@ -59,6 +60,27 @@ def judged(candidate: Attempt) -> Summary | None:
 def counted_of(pairs: Sequence[PairRuns]) -> tuple[Pair, ...]:
     """The pairs that count."""
     return tuple(pair.counted for pair in pairs if pair.counted is not None)
+
+
+def with_one_cut(pairs: Sequence[PairRuns]) -> list[PairRuns]:
+    """`pairs`, with the runs of those that count cut alike."""
+    counted = [pair for pair in pairs if pair.counted is not None]
+    runs = [run for pair in counted for run in (pair.baseline, pair.candidate)]
+    cut = iter(
+        summarize_alike(
+            [run.folder for run in runs if run.folder is not None],
+            [run.summary for run in runs if run.summary is not None],
+        )
+    )
+    return [pair if pair.counted is None else _cut(pair, next(cut), next(cut)) for pair in pairs]
+
+
+def _cut(pair: PairRuns, baseline: Summary, candidate: Summary) -> PairRuns:
+    return replace(
+        pair,
+        baseline=replace(pair.baseline, summary=baseline),
+        candidate=replace(pair.candidate, summary=candidate),
+    )
 
 
 def compare_sides(

@@ -10,24 +10,18 @@ from harness.analyzer.summary import Validity
 from harness.gate import formatting
 from harness.gate.attempt import RunOutcome
 from harness.gate.cells import Align, Cell, Column, Reasons, Table, Tone
+from harness.gate.comparison import UNCLEAR
 from harness.gate.comparison_table import HEADLINES
 from harness.gate.decision_table import TONES, p_text
-from harness.gate.duel import VERDICT_PAIRS, Duel, DuelMetric, in_vain
+from harness.gate.duel import Duel, DuelMetric, in_vain
+from harness.gate.rules import FEWEST_PAIRS
 from harness.gate.tables import metric_name, says_more
 
-UNCLEAR = "~"
 NO_VERDICT = "NO VERDICT"
 READING = (
     "The runs of a pair sent the same bytes, one after the other, so what they have in common "
     f"cancels out of its ratio. {UNCLEAR} where the 95 % interval holds 1: no difference was "
     "shown, which does not mean that there is none."
-)
-INTERVAL = (
-    "Where the ratio lies with 95 % confidence: Student's t on the logarithms of the pairs' ratios."
-)
-P_VALUE = (
-    "How likely pairs are to differ at least so clearly, either way, when the sides do not. It is "
-    "given for each metric by itself: of 20 metrics without a difference one is below 0.05."
 )
 
 
@@ -43,7 +37,7 @@ def verdict_of(duel: Duel) -> tuple[str, str, Tone]:
     if duel.stopped is not None:
         return NO_VERDICT, duel.stopped, Tone.BAD
     if duel.decision is None:
-        need = f"a verdict takes {VERDICT_PAIRS} pairs at least, and this duel has"
+        need = f"a verdict takes {FEWEST_PAIRS} pairs at least, and this duel has"
         return NO_VERDICT, f"{need} {len(duel.counted)}", Tone.WARN
     decision = duel.decision
     return decision.verdict.value, "; ".join(decision.reasons), TONES[decision.verdict]
@@ -74,12 +68,12 @@ def duel_table(duel: Duel) -> Table:
     rows = tuple(tuple(_cells(found, reasons, has_intervals=has_intervals)) for found in shown)
     columns = (
         Column("Metric"),
-        Column(duel.baseline_name, Align.RIGHT),
-        Column(duel.candidate_name, Align.RIGHT),
+        Column(duel.baseline_name, Align.RIGHT, term="baseline", is_mixed=True),
+        Column(duel.candidate_name, Align.RIGHT, term="candidate", is_mixed=True),
         Column("Ratio", Align.RIGHT),
         *((Column("95 % interval", Align.RIGHT), Column("p", Align.RIGHT)) * has_intervals),
         Column("n", Align.RIGHT),
-        Column("Candidate"),
+        Column("Candidate", term="reading"),
     )
     doubts = [found.reason for found in shown if found.ratio is not None and found.reason]
     title = f"{duel.candidate_name} against {duel.baseline_name}"
@@ -94,15 +88,16 @@ def _cells(found: DuelMetric, reasons: Reasons, *, has_intervals: bool) -> Itera
             yield reasons.cell(found.reason)
         else:
             by_pair = ", ".join(formatting.quantity(v[side], metric.unit) for v in found.values)
-            yield Cell(formatting.quantity(value, metric.unit), f"by pair: {by_pair}")
+            text = formatting.quantity(value, metric.unit)
+            yield Cell(text, f"by pair: {by_pair}", exact=value)
     if found.ratio is None:
         yield reasons.cell(found.reason, "none")
     else:
         tone = Tone.STRONG if found.is_clear else Tone.MUTED
-        yield Cell(ratio_text(found), certainty(found), tone)
+        yield Cell(ratio_text(found), certainty(found), tone, found.ratio)
     if has_intervals:
         yield Cell(interval_text(found) or "-", tone=Tone.MUTED)
-        yield Cell(p_text(found.p))
+        yield Cell(p_text(found.p), exact=found.p)
     yield Cell(str(len(found.values)))
     yield _reading(metric, found)
 
@@ -122,15 +117,13 @@ def _reading(metric: Metric, found: DuelMetric) -> Cell:
 
 def ratio_text(found: DuelMetric) -> str:
     """Such as `1.44x`, or `~ 1.01x` where no difference is shown."""
-    text = formatting.ratio(found.ratio)
+    text = formatting.ratio(found.ratio, found.lo, found.hi)
     return f"{UNCLEAR} {text}" if found.lo is not None and not found.is_clear else text
 
 
 def interval_text(found: DuelMetric) -> str:
     """Such as `1.40x to 1.49x`; empty when there is none."""
-    if found.lo is None or found.hi is None:
-        return ""
-    return f"{formatting.ratio(found.lo)} to {formatting.ratio(found.hi)}"
+    return formatting.ratio_span(found.lo, found.hi)
 
 
 def certainty(found: DuelMetric) -> str:
@@ -169,7 +162,8 @@ def pair_table(duel: Duel) -> Table:
         Column("Seed", Align.RIGHT),
         Column("First run"),
         Column("Second run"),
-        *(Column(rate, Align.RIGHT) for rate in (*rates, "Ratio")),
+        *(Column(rate, Align.RIGHT, term=metric.name) for rate in rates),
+        Column("Ratio", Align.RIGHT),
     )
     return Table("Pairs, in the order of running", columns, tuple(rows))
 
@@ -193,21 +187,3 @@ def _of_what(duel: Duel, found: DuelMetric) -> str:
     b, c = (formatting.quantity(v, metric.unit) for v in (found.baseline, found.candidate))
     sides = f"{c} of {duel.candidate_name} vs {b} of {duel.baseline_name}"
     return f"{metric.title}, {sides} ({duel.context})"
-
-
-def meaning_table(duel: Duel) -> Table:
-    """What the numbers of a duel mean, then each metric shown."""
-    others = (
-        ("a side's value", "The geometric mean of its runs, one in each pair."),
-        ("ratio", f"Candidate over baseline, of the sides' values. {READING}"),
-        ("95 % interval", INTERVAL),
-        ("p", P_VALUE),
-        ("n", "The pairs that count."),
-        ("order", "AB: the baseline was run first; BA: the candidate was."),
-    )
-    shown = (row[0].text for row in duel_table(duel).rows)
-    titles = set(shown)
-    metrics = (find_metric(found.metric) for found in duel.metrics)
-    meant = ((m.title, m.definition) for m in metrics if m.title in titles)
-    rows = tuple((Cell(what), Cell(means)) for what, means in (*others, *meant))
-    return Table("Definitions", (Column("What"), Column("Means")), rows)

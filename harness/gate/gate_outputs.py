@@ -6,12 +6,16 @@ Names and reasons come from files that anybody may have written, so each format 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
+from harness.core.errors import UsageError
 from harness.gate import formatting
 from harness.gate.allowance import allowed_line
-from harness.gate.decision import Decision, metric_name
+from harness.gate.decision import WORST_FIRST, Decision, metric_name
 from harness.gate.decision_table import (
     NOT_GATED,
     headline,
@@ -23,11 +27,14 @@ from harness.gate.metric_decision import MetricDecision
 from harness.gate.rules import OnInconclusive
 from harness.gate.verdict import Verdict
 
-# A bot finds its own comment on a pull request by this line, and replaces it.
-MARKER = "<!-- batchmark-gate -->"
+_NAME = re.compile(r"[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*")
+_LINES = 3
+_COMMANDS = 3
 # What begins markup, a link, a mention or an HTML tag anywhere in a line.
 _MARKUP = re.compile(r"([\\`*_\[\]()<>#!|~:@&$]|(?<=www)\.)", re.IGNORECASE)
 _UNSEEN = "\N{ZERO WIDTH SPACE}"
+# What an address may hold as it is, where a bracket would end the link.
+_OF_URLS = "%:/?#@!$&*+,;=~"
 _INCONCLUSIVE_AS = {
     OnInconclusive.EXIT: "error",
     OnInconclusive.WARN: "skipped",
@@ -37,17 +44,46 @@ _SUITE = "batchmark gate"
 _FITNESS = "the runs can be judged"
 
 
-def markdown(decision: Decision) -> str:
-    """A short comment for a pull request, which begins with MARKER."""
+@dataclass(frozen=True, slots=True)
+class Comment:
+    """What a comment says beside the decision. `name` tells several on one pull request apart.
+
+    `report_url` is where the whole report is, `commands` are those that made the runs.
+    """
+
+    name: str = "gate"
+    report_url: str | None = None
+    commands: tuple[tuple[str, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for a name that could end its marker, or an address of no page."""
+        if not _NAME.fullmatch(self.name):
+            msg = f"--name is {self.name!r}; use letters and digits, with single . _ - between them"
+            raise UsageError(msg)
+        if self.report_url is not None and not re.match(r"https?://\S+$", self.report_url):
+            msg = f"--report-url is {self.report_url!r}; it begins with https:// and has no spaces"
+            raise UsageError(msg)
+
+    @property
+    def marker(self) -> str:
+        """The first line, by which a bot finds its own comment, and replaces it."""
+        return f"<!-- batchmark:{self.name} -->"
+
+
+def markdown(decision: Decision, comment: Comment | None = None) -> str:
+    """A short comment for a pull request, which begins with its marker."""
+    comment = comment or Comment()
     said = allowed_line(decision.allowed)
     lines = [
-        MARKER,
+        comment.marker,
         *([f"**{_md(said)}**", ""] if said else []),
         f"### batchmark gate: {decision.verdict}",
         "",
         _md(headline(decision).partition(": ")[2]),
         "",
         *(f"- {_md(reason)}" for reason in decision.reasons),
+        *_md_worst(decision),
+        *_md_more(comment),
         *_md_table(decision),
         *_md_doubts(decision),
         "",
@@ -56,25 +92,61 @@ def markdown(decision: Decision) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _md_worst(decision: Decision) -> Iterator[str]:
+    """The metrics that decide, or come closest to it: a line each."""
+    if decision.metrics:
+        yield ""
+    for metric in sorted(decision.metrics, key=_badness, reverse=True)[:_LINES]:
+        base, cand = (side_text(metric, v) for v in (metric.baseline, metric.candidate))
+        name = metric_name(metric, decision.metrics)
+        yield f"- **{_md(name)}**: {_md(f'{base} to {cand}, worse by {_worse(metric)}')}"
+
+
+def _badness(metric: MetricDecision) -> tuple[int, float]:
+    verdicts = (None, *reversed(WORST_FIRST))
+    return verdicts.index(metric.verdict), metric.evidence.d if metric.evidence else 0.0
+
+
+def _worse(metric: MetricDecision) -> str:
+    interval = "" if metric.evidence is None else f" ({interval_text(metric)})"
+    return f"{worse_text(metric)}{interval}"
+
+
+def _md_more(comment: Comment) -> Iterator[str]:
+    """Where the whole report is, and how the runs are made again."""
+    if comment.report_url is not None:
+        yield from ("", f"[the whole report]({quote(comment.report_url, safe=_OF_URLS)})")
+    if comment.commands:
+        yield ""
+    for command in comment.commands[:_COMMANDS]:
+        yield f"- to repeat it: {_md_code(command)}"
+
+
+def _md_code(command: Sequence[str]) -> str:
+    """A command as it is typed, in a fence that no backtick of it ends."""
+    text = formatting.one_line(shlex.join(command), 1000)
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence} {text} {fence}"
+
+
 def _md_table(decision: Decision) -> Iterator[str]:
     if not decision.metrics:
         return
     base, cand = _md(decision.baseline_name), _md(decision.candidate_name)
+    yield from ("", f"<details><summary>all {len(decision.metrics)} metrics</summary>")
     yield from ("", f"| Metric | {base} | {cand} | Worse by | Margin | Verdict |")
     yield "|---|---:|---:|---:|---:|---|"
     for metric in decision.metrics:
-        worse = worse_text(metric)
-        if metric.evidence is not None:
-            worse += f" ({interval_text(metric)})"
         cells = (
             metric_name(metric, decision.metrics),
             side_text(metric, metric.baseline),
             side_text(metric, metric.candidate),
-            worse,
+            _worse(metric),
             "-" if metric.margin is None else formatting.share(metric.margin),
             str(metric.verdict or NOT_GATED),
         )
         yield f"| {' | '.join(map(_md, cells))} |"
+    yield from ("", "</details>")
 
 
 def _md_doubts(decision: Decision) -> Iterator[str]:

@@ -13,6 +13,7 @@ from statistics import fmean, variance
 
 from scipy import special
 
+from harness.analyzer.estimators import floor_n
 from harness.analyzer.intervals import (
     Noninferiority,
     noninferiority,
@@ -137,9 +138,12 @@ def _weigh(rule: MetricRule, level: Level, alpha: float) -> MetricDecision:
     ]
     readings = list(chain(*sides))
     if any(reading.value is None for reading in readings):
-        is_left_out = rule.optional and all(reading.value is None for reading in readings)
+        is_nowhere = all(reading.value is None for reading in readings)
+        is_short = any(
+            _is_cut_short(run, rule.metric) for run in (*level.baseline, *level.candidate)
+        )
         said = _missing(sides)
-        if is_left_out:
+        if rule.optional and (is_nowhere or is_short):
             return replace(plain, verdict=None, said=f"not gated: {said}")
         return replace(plain, said=said)
     base, cand = ([r.value for r in side if r.value is not None] for side in sides)
@@ -151,6 +155,13 @@ def _weigh(rule: MetricRule, level: Level, alpha: float) -> MetricDecision:
     if not all(0 < value < math.inf for value in (*base, *cand)):
         return _without_ratio(plain, base, cand)
     return _weigh_ratio(plain, (base, cand), is_paired=level.is_paired, alpha=alpha)
+
+
+def _is_cut_short(run: Summary, metric: str) -> bool:
+    """True when the shared cut, which no side chose, leaves too few requests for a percentile."""
+    percent = metric.rpartition("_p")[2]
+    left = run.manifest.counts.sent - run.left_out
+    return run.left_out > 0 and percent.isdigit() and left < floor_n(int(percent))
 
 
 def _reading(run: Summary, metric: str) -> MetricValue:

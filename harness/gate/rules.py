@@ -35,7 +35,8 @@ T = TypeVar("T")
 
 RULES_FILE = Path("batchmark.toml")
 FAILURES = "failure_rate"
-FEWEST_PAIRS = 3
+# With fewer pairs nothing is established: a sign test of 4 pairs cannot reach 5 %.
+FEWEST_PAIRS = 5
 MOST_LOOKS = 2
 
 
@@ -54,7 +55,8 @@ class MetricRule:
     `margin` is the regression that must be ruled out, as a share: 0.05 is 5 % slower. None for the
     failure rate, which fails when the candidate fails more and chance does not explain it.
     `min_abs`: a difference that is surely smaller, in the metric's unit, passes whatever its ratio.
-    `optional`: not gated when no run has a value; when some have, all must.
+    `optional`: not gated when no run has a value, nor where a shared cut leaves a run too few
+    requests for one; when some have, all others must.
     """
 
     metric: str

@@ -16,16 +16,24 @@ from harness.gate.tables import metric_cell, metric_name, run_labels
 # Rows that say the same as these metrics, and more.
 _SAID_BY_TOTALS = {"busy_share", "padding_share", "prefill_s", "decode_s", "outside_share"}
 _TOTALS = (
-    ("Steps", "steps of the engine in the measured part"),
-    ("Prefill", "time in which prompts were read"),
-    ("Decode", "time in which answers were continued"),
-    ("Outside the model", "the rest of the steps: scheduling, sampling, bookkeeping"),
-    ("Busy slots", "slot-steps that produced a token, of all slot-steps"),
-    ("Padding", "slot-steps held by answers that had ended, of all slot-steps"),
-    ("Empty slots", "slot-steps with nobody in them, of all slot-steps"),
-    ("Prompt tokens", "prompt tokens that were read"),
-    ("Prompt padding", "tokens computed only because prompts are padded to the longest"),
-    ("Decode tokens", "tokens of answers made by decoding, so without each answer's first"),
+    ("Steps", "steps of the engine in the measured part", "step"),
+    ("Prefill", "time in which prompts were read", "prefill_s"),
+    ("Decode", "time in which answers were continued", "decode_s"),
+    (
+        "Outside the model",
+        "the rest of the steps: scheduling, sampling, bookkeeping",
+        "outside_share",
+    ),
+    ("Busy slots", "slot-steps that produced a token, of all slot-steps", "busy_share"),
+    ("Padding", "slot-steps held by answers that had ended, of all slot-steps", "padding_share"),
+    ("Empty slots", "slot-steps with nobody in them, of all slot-steps", "empty slots"),
+    ("Prompt tokens", "prompt tokens that were read", "prefill"),
+    ("Prompt padding", "tokens computed only because prompts are padded to the longest", "padding"),
+    (
+        "Decode tokens",
+        "tokens of answers made by decoding, so without each answer's first",
+        "decode",
+    ),
 )
 
 
@@ -38,8 +46,8 @@ def step_table(summaries: Sequence[Summary], simulated: Mapping[str, StepTotals]
     values = [{value.metric: value for value in summary.values} for summary in summaries]
     totals = [_totals(summary.steps, reasons) for summary in summaries]
     rows = [
-        (Cell(title, note), *(cells[i] for cells in totals))
-        for i, (title, note) in enumerate(_TOTALS)
+        (Cell(title, note, term=term), *(cells[i] for cells in totals))
+        for i, (title, note, term) in enumerate(_TOTALS)
     ]
     if simulated:
         rows.insert(6, _simulated_row(summaries, simulated, reasons))
@@ -48,7 +56,10 @@ def step_table(summaries: Sequence[Summary], simulated: Mapping[str, StepTotals]
         for metric in _shown(values)
     ]
     labels = run_labels([summary.manifest for summary in summaries])
-    columns = (Column("What"), *(Column(label, Align.RIGHT) for label in labels))
+    columns = (
+        Column("What"),
+        *(Column(label, Align.RIGHT, term="run", is_mixed=True) for label in labels),
+    )
     return Table("Engine steps", columns, tuple(rows), reasons.notes)
 
 

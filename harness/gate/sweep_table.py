@@ -53,8 +53,8 @@ def point_table(sweep: Sweep) -> Table:
     columns = (
         Column("Load"),
         Column("Engine"),
-        Column("Run"),
-        *(Column(metric.title, Align.RIGHT) for metric in metrics),
+        Column("Run", term="outcome"),
+        *(Column(metric.title, Align.RIGHT, term=metric.name) for metric in metrics),
         Column("Mark"),
     )
     return Table("Points", columns, rows, (*reasons.notes, ONE_RUN))
@@ -64,17 +64,23 @@ def _row(sweep: Sweep, point: SweepPoint, reasons: Reasons) -> tuple[Cell, ...]:
     of_metrics = {value.metric: value for value in point.values}
     values = [of_metrics[name] for name in shown_metrics(sweep)]
     return (
-        Cell(name_of(sweep.axis, point.level), f"{point.run.run}, seed {point.seed}"),
+        Cell(
+            name_of(sweep.axis, point.level),
+            f"{point.run.run}, seed {point.seed}",
+            exact=point.level,
+        ),
         Cell(point.engine),
         Cell(point.run.outcome, point.run.why or "", _TONES.get(point.run.outcome, Tone.BAD)),
         *(
-            reasons.cell(value.reason)
-            if value.value is None
-            else Cell(formatting.quantity(value.value, find_metric(value.metric).unit))
+            reasons.cell(value.reason) if value.value is None else _value(value.value, value.metric)
             for value in values
         ),
         _mark(point),
     )
+
+
+def _value(value: float, metric: str) -> Cell:
+    return Cell(formatting.quantity(value, find_metric(metric).unit), exact=value)
 
 
 def _mark(point: SweepPoint) -> Cell:
@@ -89,13 +95,6 @@ def not_counted(sweep: Sweep) -> str:
     if not faulty:
         return ""
     return f"{len(faulty)} of {len(sweep.points)} runs do not count: {', '.join(faulty)}"
-
-
-def meaning_table(sweep: Sweep) -> Table:
-    """What each metric of the page means."""
-    metrics = map(find_metric, shown_metrics(sweep))
-    rows = tuple((Cell(m.title), Cell(m.definition)) for m in metrics)
-    return Table("Definitions", (Column("What"), Column("Means")), rows)
 
 
 def highlights(sweep: Sweep) -> Iterator[str]:

@@ -66,7 +66,10 @@ def metric_table(summaries: Sequence[Summary]) -> Table:
         for metric in METRICS
         if not metric.is_of_steps and says_more(metric, numbers)
     )
-    columns = (Column("Metric"), *(Column(label, Align.RIGHT) for label in labels))
+    columns = (
+        Column("Metric"),
+        *(Column(label, Align.RIGHT, term="run", is_mixed=True) for label in labels),
+    )
     return Table("Metrics of each run", columns, rows, reasons.notes)
 
 
@@ -77,13 +80,19 @@ def metric_cell(metric: Metric, of_run: Mapping[str, MetricValue], reasons: Reas
         return reasons.cell("the run was summarised by a version without this metric")
     if found.value is None:
         return reasons.cell(found.reason)
-    text, note = formatting.quantity(found.value, metric.unit), _note_of(found, metric)
-    if found.ci_within is not None:
-        bounds = formatting.span(found.ci_within.lo, found.ci_within.hi, metric.unit)
-        return Cell(f"{text} ({bounds})", note)
-    if found.unbounded is not None and metric.bounded is not None:
-        return Cell(reasons.cell(UNBOUNDED, text).text, note)
-    return Cell(text, note)
+    text, note = value_text(found, metric.unit), _note_of(found, metric)
+    if (within := found.ci_within) is not None:
+        text = f"{text} ({formatting.span(within.lo, within.hi, metric.unit)})"
+    elif found.unbounded is not None and metric.bounded is not None:
+        text = reasons.cell(UNBOUNDED, text).text
+    return Cell(text, note, exact=found.value)
+
+
+def value_text(found: MetricValue, unit: str) -> str:
+    """A value in words, rounded by its interval where it has one."""
+    within = found.ci_within
+    lo, hi = (None, None) if within is None else (within.lo, within.hi)
+    return formatting.quantity(found.value, unit, lo, hi)
 
 
 def _note_of(value: MetricValue, metric: Metric) -> str:
@@ -100,7 +109,7 @@ def _note_of(value: MetricValue, metric: Metric) -> str:
 def metric_name(metric: Metric) -> Cell:
     """The cell that names a metric; its note is the definition."""
     better = "" if metric.better is Better.NEITHER else f" Better: {metric.better}."
-    return Cell(metric.title, f"{metric.name}: {metric.definition}{better}")
+    return Cell(metric.title, f"{metric.name}: {metric.definition}{better}", term=metric.name)
 
 
 def validity_table(summaries: Sequence[Summary]) -> Table:
@@ -181,7 +190,7 @@ def error_table(runs: Iterable[tuple[str, Sequence[RequestRecord]]]) -> Table:
             (
                 Cell(label),
                 Cell(kind),
-                Cell(formatting.count(number), tone=Tone.BAD),
+                Cell(formatting.count(number), tone=Tone.BAD, exact=number),
                 Cell(formatting.one_line(first[kind])),
             )
             for kind, number in Counter(error.kind for error in errors).most_common()
@@ -238,13 +247,3 @@ def runs_table(manifests: Sequence[RunManifest]) -> Table:
         for m in manifests
     )
     return Table("Runs", columns, rows)
-
-
-def definition_table() -> Table:
-    """What each metric means, in which unit, and which direction is better."""
-    rows = tuple(
-        (Cell(m.title), Cell(m.name), Cell(m.unit), Cell(m.better), Cell(m.definition))
-        for m in METRICS
-    )
-    columns = tuple(map(Column, ("Metric", "Name", "Unit", "Better", "Definition")))
-    return Table("Definitions", columns, rows)

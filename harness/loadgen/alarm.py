@@ -46,6 +46,8 @@ class Alarm:
     def set(self, instant_ns: int) -> None:
         """Ring at `instant_ns` of the clock instead of at any instant set before; soon if past."""
         if self.fd is None:
+            if self._timer is not None:
+                self._timer.cancel()
             delay_s = ns_to_s(max(0, instant_ns - self._clock.now_ns()))
             self._timer = self._loop.call_later(delay_s, self._on_ring)
             return

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from bisect import bisect_right
-from collections.abc import AsyncIterator, Sequence
+from array import array
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from harness.core.units import NS_PER_S
 from harness.core.workload import Load, LoadKind, Workload
 from harness.loadgen.child import Child, start_child
 from harness.loadgen.pacing import Due
+from harness.loadgen.parcel import Dues
 from harness.loadgen.wire import Target
 from harness.loadgen.worker import (
     Done,
@@ -136,23 +137,27 @@ async def assemble(plans: Sequence[WorkerPlan]) -> AsyncIterator[Crew]:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What is to be sent, before it is split: payloads with their due times, in order."""
+    """What is to be sent, before it is split: due times in order, and payloads by index."""
 
     target: Target
     load: Load
-    dues: tuple[Due, ...]
-    payloads: tuple[bytes, ...]
+    dues: Sequence[Due]
+    payloads: Mapping[int, bytes]
 
 
 def workers_for(workload: Workload, cores: int) -> int:
     """How many sending processes `workload` needs: one for every thousand streams at once.
 
     At most all cores but one, which is left to the engine; how many streams an open loop will have
-    open is not known before, so those due within ten seconds are counted.
+    open is not known before, so those due within ten seconds are counted. A session has one stream
+    open at a time.
     """
-    dues = [arrival.due_ns for arrival in workload.arrivals]
-    within_ns = 10 * NS_PER_S
-    most = max((bisect_right(dues, due + within_ns) - i for i, due in enumerate(dues)), default=0)
+    dues = array("q", (a.due_ns for a in workload.arrivals if a.after is None))
+    within_ns, first, most = 10 * NS_PER_S, 0, 0
+    for last, due in enumerate(dues):
+        while due - dues[first] > within_ns:
+            first += 1
+        most = max(most, last - first + 1)
     streams = min(most, _slots(workload.load, most))
     return max(1, min(cores - 1, -(-streams // STREAMS_PER_WORKER)))
 
@@ -160,19 +165,34 @@ def workers_for(workload: Workload, cores: int) -> int:
 def split(whole: Shares, workers: int, folder: Path) -> tuple[WorkerPlan, ...]:
     """`whole` for `workers` processes: request i goes to worker i modulo `workers`.
 
-    Slots of a closed loop are split as evenly as can be; a worker without a slot is left out.
+    A later turn goes where the request went that it waits for, and is left out of the count. Slots
+    of a closed loop are split as evenly as can be; a worker without a slot is left out.
     """
-    workers = max(1, min(workers, len(whole.dues), _slots(whole.load, len(whole.dues))))
+    firsts = sum(due.after is None for due in whole.dues)
+    workers = max(1, min(workers, firsts, _slots(whole.load, firsts)))
     return tuple(
         WorkerPlan(
             target=whole.target,
             load=_share_of(whole.load, worker, workers),
-            dues=whole.dues[worker::workers],
-            payloads=whole.payloads[worker::workers],
+            dues=dues,
+            payloads=whole.payloads,
             spool=folder / f"captures-{worker}-{os.getpid()}.spool",
         )
-        for worker in range(workers)
+        for worker, dues in enumerate(_dealt(whole.dues, workers))
     )
+
+
+def _dealt(dues: Sequence[Due], workers: int) -> tuple[Dues, ...]:
+    """The share of each worker in `dues`, which are in the order of their indices, from 0."""
+    shares, homes, firsts = tuple(Dues() for _ in range(workers)), array("H"), 0
+    for due in dues:
+        if due.after is None:
+            homes.append(firsts % workers)
+            firsts += 1
+        else:
+            homes.append(homes[due.after.index])
+        shares[homes[-1]].append(due)
+    return shares
 
 
 def _slots(load: Load, most: int) -> int:

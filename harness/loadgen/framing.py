@@ -89,6 +89,10 @@ class ResponseEnd:
         """True when the response has no length of its own (RFC 9112, 6.3)."""
         return self.is_head_complete and not self.is_chunked and not self._has_length
 
+    def let_go(self) -> None:
+        """Free the parser: it and this hold each other, and a worker collects no such garbage."""
+        del self._parser
+
     # httptools calls these while it is fed.
 
     def on_header(self, name: bytes, value: bytes) -> None:

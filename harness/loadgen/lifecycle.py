@@ -25,6 +25,7 @@ from harness.core.manifest import (
 )
 from harness.core.rundir import MANIFEST, write_json
 from harness.core.slo import Slo
+from harness.core.source import Recipe
 from harness.core.units import NS_PER_MS
 from harness.core.workload import Request, Workload
 from harness.loadgen.levels import Ceiling
@@ -51,7 +52,8 @@ class RunContext:
 
     `deadline_s` bounds the warm-up and the measurement, each by itself. `ceiling` is what this
     machine's client can take, where it was calibrated; `ceilings` what its devices can do, where
-    `batchmark doctor` measured them. `slos` are kept with the run, to judge it by.
+    `batchmark doctor` measured them. `slos` are kept with the run, to judge it by, and `recipe` to
+    make it again.
     """
 
     tool_version: str
@@ -65,6 +67,7 @@ class RunContext:
     ceiling: Ceiling | None = None
     ceilings: tuple[Ceilings, ...] = ()
     slos: tuple[Slo, ...] = ()
+    recipe: Recipe | None = None
 
 
 async def run_engine(
@@ -152,11 +155,10 @@ def _ceilings_of(
 
 def _require_room(workload: Workload, facts: EngineFacts, name: str) -> None:
     """Raise UsageError when the longest request does not fit into the engine's context."""
-    requests = (arrival.request for arrival in workload.arrivals)
-    needed = max((len(r.prompt_token_ids) + r.max_tokens for r in requests), default=0)
+    needed = workload.totals.longest_tokens
     if facts.context_tokens is not None and needed > facts.context_tokens:
         msg = f"the longest request of {workload.name} needs {needed} tokens, but {name} has a"
-        remedy = f"give it more with --context-tokens {needed}, or send shorter requests"
+        remedy = f"give it --context-tokens {needed}, or drop or clamp longer ones with --oversize"
         raise UsageError(f"{msg} context of {facts.context_tokens}; {remedy}")
 
 
@@ -178,6 +180,7 @@ def _open_manifest(
         warmup_requests=warmup,
         labels={LAUNCH: fingerprint(engine.plan, folder)},
         slos=context.slos,
+        recipe=context.recipe,
     )
     manifest = replace(manifest, counts=replace(manifest.counts, planned=len(workload.arrivals)))
     write_json(folder / MANIFEST, manifest)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection as Door
@@ -23,8 +23,9 @@ from harness.core.manifest import Counts
 from harness.core.marks import marks_of_ids, marks_of_text
 from harness.core.record import Answer, Outcome, RequestRecord
 from harness.core.rundir import LineWriter, open_lines
+from harness.core.workload import After
 from harness.loadgen.child import Child, cpu_ns, start_child
-from harness.loadgen.framing import capture_of
+from harness.loadgen.framing import RawCapture, capture_of
 from harness.loadgen.spool import SpoolReader
 
 # How often the spools are looked at while requests are in flight.
@@ -33,21 +34,30 @@ LOOK_EVERY_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the record keeps of a request besides what came back."""
+    """What the record keeps of a request besides what came back.
+
+    With `after` it is due at `due_ns` at the earliest, and not before `after` allows it.
+    """
 
     index: int
     label: str
     due_ns: int
     prompt_tokens: int
     max_tokens: int
+    session: str | None = None
+    turn: int = 0
+    after: After | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RecorderPlan:
-    """What the recorder reads, how it decodes, and where it writes; `texts` only when asked for."""
+    """What the recorder reads, how it decodes, and where it writes; `texts` only when asked for.
+
+    `asked` are all requests, by index.
+    """
 
     spools: tuple[Path, ...]
-    asked: tuple[Asked, ...]
+    asked: Mapping[int, Asked]
     dialect: Dialect
     requests: Path
     texts: Path | None = None
@@ -106,6 +116,9 @@ def to_record(asked: Asked, capture: Capture, answer: Answer, start_ns: int) -> 
         cached_tokens=answer.cached_tokens,
         ids_marks=ids_marks,
         text_marks=text_marks,
+        session=asked.session,
+        turn=asked.turn,
+        after=None if asked.after is None else asked.after.index,
     )
 
 
@@ -143,7 +156,8 @@ class _Recorder:
     def __init__(
         self, plan: RecorderPlan, start_ns: int, lines: LineWriter, texts: LineWriter | None
     ) -> None:
-        self._asked = {asked.index: asked for asked in plan.asked}
+        self._asked = plan.asked
+        self._ended_ns: dict[int, int] = {}
         self._dialect = plan.dialect
         self._readers = [SpoolReader(path) for path in plan.spools]
         self._start_ns = start_ns
@@ -163,11 +177,21 @@ class _Recorder:
         for raw in reader.new_captures():
             capture = capture_of(raw)
             answer = self._dialect.decode(capture)
-            record = to_record(self._asked[raw.index], capture, answer, self._start_ns)
+            record = to_record(self._due(raw), capture, answer, self._start_ns)
             self._lines.append_encoded(msgspec.json.encode(record))
             self._counts = self._counts.with_outcome(record.outcome)
             if self._texts is not None:
                 self._texts.append({"index": raw.index, "text": _text(answer)})
+
+    def _due(self, raw: RawCapture) -> Asked:
+        """What was asked, with the instant that it was due; a spool holds turns in their order."""
+        asked = self._asked[raw.index]
+        if asked.session is not None:
+            self._ended_ns[raw.index] = raw.ended_ns - self._start_ns
+        if asked.after is None:
+            return asked
+        ended_ns = self._ended_ns[asked.after.index]
+        return replace(asked, due_ns=asked.after.due_ns(asked.due_ns, ended_ns))
 
 
 def _is_told_to_finish(door: Door) -> bool:

@@ -8,9 +8,10 @@ flight then is recorded as cancelled.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,12 +22,12 @@ from harness.core.manifest import ClientFacts, Counts
 from harness.core.record import Outcome
 from harness.core.rundir import REQUESTS, TEXTS
 from harness.core.units import NS_PER_MS, ns_to_s
-from harness.core.workload import Arrival, Request, Workload
+from harness.core.workload import Request, Workload
 from harness.loadgen.crew import Crew, Shares, assemble, split
 from harness.loadgen.framing import RawCapture, capture_of
-from harness.loadgen.pacing import Due
+from harness.loadgen.parcel import packed
 from harness.loadgen.pool import Pool, require_files
-from harness.loadgen.recorder import Asked, Recorder, RecorderPlan, start_recorder
+from harness.loadgen.recorder import Recorder, RecorderPlan, start_recorder
 from harness.loadgen.wire import Job, Target, parse_target, request_bytes
 
 # How often the engine is looked at, and progress shown, while requests are in flight.
@@ -99,28 +100,25 @@ async def prepare(
     """Encode `workload` for `link`, and have processes ready to send and to record into `folder`.
 
     They are gone when the context is left. Raises UsageError when this machine cannot hold the
-    connections.
+    connections, or not what is to be sent.
     """
     target = parse_target(link.base_url)
-    whole = Shares(
-        target=target,
-        load=workload.load,
-        dues=tuple(Due(a.request.index, a.due_ns) for a in workload.arrivals),
-        payloads=_encode(link, target, (a.request for a in workload.arrivals)),
-    )
-    plans = split(whole, options.workers, folder)
-    for plan in plans:
-        plan.spool.touch()
-    recorder_plan = RecorderPlan(
-        spools=tuple(plan.spool for plan in plans),
-        asked=tuple(_asked(arrival) for arrival in workload.arrivals),
-        dialect=link.dialect,
-        requests=folder / REQUESTS,
-        texts=folder / TEXTS if options.saves_text else None,
-    )
-    async with start_recorder(recorder_plan) as recorder, assemble(plans) as crew:
-        await crew.wait_until_ready()
-        yield Prepared(link, crew, recorder)
+    payload_of = partial(_payload, link, target)
+    with packed(workload.arrivals, folder, payload_of) as parcel:
+        whole = Shares(target, workload.load, parcel.dues, parcel.payloads)
+        plans = split(whole, options.workers, folder)
+        for plan in plans:
+            plan.spool.touch()
+        recorder_plan = RecorderPlan(
+            spools=tuple(plan.spool for plan in plans),
+            asked=parcel.asked,
+            dialect=link.dialect,
+            requests=folder / REQUESTS,
+            texts=folder / TEXTS if options.saves_text else None,
+        )
+        async with start_recorder(recorder_plan) as recorder, assemble(plans) as crew:
+            await crew.wait_until_ready()
+            yield Prepared(link, crew, recorder)
 
 
 async def warm_up(link: Link, requests: Sequence[Request], deadline_s: float | None = None) -> None:
@@ -147,7 +145,7 @@ async def warm_up(link: Link, requests: Sequence[Request], deadline_s: float | N
 
     pool = Pool(target, link.clock.now_ns, deliver)
     try:
-        for index, payload in enumerate(_encode(link, target, requests)):
+        for index, payload in enumerate([_payload(link, target, r) for r in requests]):
             pool.send(Job(index, payload))
         if requests:
             await _watched(over.wait(), look)
@@ -207,12 +205,6 @@ def _counts(prepared: Prepared) -> Counts:
     return replace(ended, sent=max(prepared.crew.tally.sent, recorded))
 
 
-def _asked(arrival: Arrival) -> Asked:
-    request = arrival.request
-    prompt_tokens = len(request.prompt_token_ids)
-    return Asked(request.index, request.label, arrival.due_ns, prompt_tokens, request.max_tokens)
-
-
 def _client_facts(prepared: Prepared) -> ClientFacts | None:
     """How hard our processes worked; None when no sending process lived to say so."""
     exertions = prepared.crew.exertions
@@ -229,8 +221,8 @@ def _client_facts(prepared: Prepared) -> ClientFacts | None:
     )
 
 
-def _encode(link: Link, target: Target, requests: Iterable[Request]) -> tuple[bytes, ...]:
-    return tuple(request_bytes(target, link.dialect.encode(r, link.model)) for r in requests)
+def _payload(link: Link, target: Target, request: Request) -> bytes:
+    return request_bytes(target, link.dialect.encode(request, link.model))
 
 
 def _require_answer(link: Link, capture: Capture) -> None:

@@ -170,6 +170,7 @@ class Connection(ABC):
             return False
         if not (end.is_head_complete and end.is_chunked):
             return False
+        self._end.let_go()
         self._end = end
         self._finish(Ending.COMPLETE)
         return True
@@ -205,6 +206,7 @@ class Connection(ABC):
         self.ended_ns = self._now_ns()
         if not (ending is Ending.COMPLETE and self._end.allows_reuse):
             self.close()
+        self._end.let_go()
         self._on_end(self)
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """One sending process: takes a plan through its door, sends, and spools what it read.
 
-The door carries a plan in, and small messages both ways; nothing else is shared but the spool file.
-So a worker could as well run on another machine.
+The door carries a plan in, and small messages both ways; nothing else is shared but two files: the
+bytes to send, and the spool. So a worker could as well run on another machine.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import gc
 import signal
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection as Door
 from pathlib import Path
@@ -43,12 +43,12 @@ _OPEN_LOOP_CONNECTIONS = 64
 
 @dataclass(frozen=True, slots=True)
 class WorkerPlan:
-    """What one worker sends: its share of the requests, with their bytes and due times."""
+    """What one worker sends: its share of the requests by their due times; all bytes, by index."""
 
     target: Target
     load: Load
-    dues: tuple[Due, ...]
-    payloads: tuple[bytes, ...]
+    dues: Sequence[Due]
+    payloads: Mapping[int, bytes]
     spool: Path
 
 
@@ -126,7 +126,6 @@ class _Worker:
         self._spool = SpoolWriter(plan.spool)
         self._unspooled: deque[RawCapture] = deque()
         self._pool = Pool(plan.target, clock.now_ns, self._deliver)
-        self._payloads = dict(zip((d.index for d in plan.dues), plan.payloads, strict=True))
         self._ready: dict[int, Callable[[], None]] = {}
         self._sent = 0
         self._ended = 0
@@ -175,12 +174,12 @@ class _Worker:
 
     def _make_pacer(self) -> Pacer:
         if self._plan.load.kind is LoadKind.CLOSED:
-            indices = [due.index for due in self._plan.dues]
-            return ClosedLoop(indices, self._plan.load.concurrency or 1, self._clock, self._send)
+            slots = self._plan.load.concurrency or 1
+            return ClosedLoop(self._plan.dues, slots, self._clock, self._send)
         return OpenLoop(self._plan.dues, self._clock, self._send, self._make_ready)
 
     def _connections(self) -> int:
-        count = len(self._plan.dues)
+        count = sum(due.after is None for due in self._plan.dues)  # later turns find one idle
         match self._plan.load.kind:
             case LoadKind.CLOSED:
                 return min(count, self._plan.load.concurrency or 1)
@@ -190,7 +189,7 @@ class _Worker:
                 return min(count, _OPEN_LOOP_CONNECTIONS)
 
     def _make_ready(self, index: int) -> None:
-        self._ready[index] = self._pool.make_ready(Job(index, self._payloads.pop(index)))
+        self._ready[index] = self._pool.make_ready(Job(index, self._plan.payloads[index]))
 
     def _send(self, index: int) -> None:
         if index not in self._ready:
@@ -204,7 +203,7 @@ class _Worker:
         self._unspooled.append(capture)
         self._ended += 1
         self._broken += capture.ending is not Ending.COMPLETE
-        self._pacer.note_end()
+        self._pacer.note_end(capture.index, capture.ended_ns)
         if self._pacer.is_done and not self._pool.in_flight:
             self._over.set()
 

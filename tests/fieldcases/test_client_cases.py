@@ -121,7 +121,7 @@ def heartbeats(block_s: float, lasts_s: float) -> tuple[float, float]:
         here, there = Pipe()
         target = Target("localhost", 1, "", is_tls=False)
         clock = MonotonicClock()
-        plan = WorkerPlan(target, closed(1), (), (), Path("/dev/null"))
+        plan = WorkerPlan(target, closed(1), (), {}, Path("/dev/null"))
         worker = _Worker(plan, there, clock)
         loop, start_ns = asyncio.get_running_loop(), clock.now_ns()
         beat = loop.create_task(worker._beat())

@@ -26,8 +26,9 @@ from harness.commands.judging import read_reported
 from harness.core.cautions import Code
 from harness.core.engine_flags import EngineFlags, KnownEngines
 from harness.core.errors import EngineFailed, UsageError
+from harness.core.load_flags import LoadFlags
 from harness.core.manifest import RunStatus
-from harness.core.plan import LoadFlags, RunFlags, plan_run
+from harness.core.plan import RunFlags, plan_run
 from harness.core.record import Outcome
 from harness.core.rundir import MANIFEST, REQUESTS, safe_name
 from harness.core.stages import parse_stages

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import UsageError
-from harness.core.plan import LoadFlags, parse_load
+from harness.core.load_flags import LoadFlags, parse_load
+from harness.core.phases import Phase
 from harness.core.stages import parse_stages
 from harness.core.workload import Load, LoadKind, Workload
 from harness.loadgen import pacing
@@ -25,14 +26,17 @@ from harness.loadgen.wire import Target
 from harness.loadgen.worker import WorkerPlan
 from workloads.arrivals import due_instants_ns, stage_instants_ns
 from workloads.catalog import build_workload, load_spec
+from workloads.lengths import LengthKind, Lengths
+from workloads.sessions import SessionsSpec, checked_sessions, drawn_sessions
 
 MS, NS = 1_000_000, 1_000_000_000
 SPEC = load_spec("eight-agents-short")
-STAGES = Load(LoadKind.STAGES, stages=parse_stages("4:5,1-8:10,0:2,3:5"))
+STAGES = Load(LoadKind.STAGES, stages=parse_stages("4:5,1-8:10,0:2,2~5:5"))
 LOADS = [
     Load(LoadKind.POISSON, rate_rps=5.0),
     Load(LoadKind.CONSTANT, rate_rps=5.0),
     Load(LoadKind.GAMMA, rate_rps=5.0, cv=2.0),
+    Load(LoadKind.MMPP, phases=(Phase(20.0, 1.0), Phase(0.0, 3.0))),
     STAGES,
 ]
 SEEDED = [load for load in LOADS if load.kind is not LoadKind.CONSTANT]
@@ -139,6 +143,21 @@ def test_d05_cv_and_burstiness_are_two_words_for_one_load() -> None:
     assert str(by_cv) == "gamma 10/s cv 2"
 
 
+def test_d07_people_think_for_the_mean_time_that_is_set() -> None:
+    """vllm#43212: between turns a client waited another time than the one that it was told."""
+    ten = Lengths(LengthKind.FIXED, tokens=10)
+    thinking = Lengths(LengthKind.EXPONENTIAL, mean=2000.0)
+    turns = Lengths(LengthKind.FIXED, tokens=17)
+    spec = checked_sessions(SessionsSpec(turns, user=ten, answer=ten, think_ms=thinking))
+    sessions = drawn_sessions(spec, 1250)
+    delays_s = [step.delay_ns / NS for steps in sessions for step in steps[1:]]
+
+    assert len(delays_s) == 20_000
+    assert {steps[0].delay_ns for steps in sessions} == {0}
+    assert statistics.fmean(delays_s) == pytest.approx(2, rel=0.03)
+    assert statistics.pstdev(delays_s) == pytest.approx(2, rel=0.05)
+
+
 def test_d19_the_rates_of_a_sweep_are_not_rounded_to_whole_numbers() -> None:
     """inference-perf#229: ten stages from 1 to 4 a second had the rates 1 1 2 2 2 3 3 3 4 4."""
     rates = [1 + 3 * i / 9 for i in range(10)]
@@ -159,15 +178,18 @@ def plans_of(workload: Workload, workers: int) -> tuple[WorkerPlan, ...]:
         target=Target("localhost", 80, "", is_tls=False),
         load=workload.load,
         dues=tuple(Due(a.request.index, a.due_ns) for a in workload.arrivals),
-        payloads=tuple(str(a.request.prompt_token_ids).encode() for a in workload.arrivals),
+        payloads={
+            a.request.index: str(a.request.prompt_token_ids).encode() for a in workload.arrivals
+        },
     )
     return split(whole, workers, Path())
 
 
 def sent_of(plans: tuple[WorkerPlan, ...]) -> list[tuple[int, int, bytes]]:
     """Index, due instant and bytes of all that the workers send together."""
-    pairs = (pair for p in plans for pair in zip(p.dues, p.payloads, strict=True))
-    return sorted((due.index, due.due_ns, payload) for due, payload in pairs)
+    return sorted(
+        (due.index, due.due_ns, plan.payloads[due.index]) for plan in plans for due in plan.dues
+    )
 
 
 def test_d20_workers_never_send_each_others_prompts() -> None:
@@ -175,8 +197,8 @@ def test_d20_workers_never_send_each_others_prompts() -> None:
     plans = plans_of(workload_of(LOADS[0], seed=1, mixes=25), workers=4)
     again = plans_of(workload_of(LOADS[0], seed=1, mixes=25), workers=4)
 
-    assert [len(plan.payloads) for plan in plans] == [50] * 4
-    assert len({payload for plan in plans for payload in plan.payloads}) == 200
+    assert [len(plan.dues) for plan in plans] == [50] * 4
+    assert len({payload for _, _, payload in sent_of(plans)}) == 200
     assert sent_of(plans) == sent_of(again)
 
 
@@ -194,7 +216,7 @@ def test_d21_the_schedule_does_not_depend_on_the_number_of_workers(load: Load) -
     workload = workload_of(load, seed=1)
     alone = sent_of(plans_of(workload, workers=1))
 
-    for workers in (2, 3, 7):
+    for workers in (2, 3, 4, 7):
         plans = plans_of(workload, workers)
         assert len(plans) == workers
         assert {plan.load for plan in plans} == {load}
@@ -204,11 +226,16 @@ def test_d21_the_schedule_does_not_depend_on_the_number_of_workers(load: Load) -
 LOCKING = """
 import sys
 from pathlib import Path
-from harness.core.plan import LoadFlags, mix_repeats, parse_load
+from harness.core.load_flags import LoadFlags, mix_repeats, parse_load
 from workloads.catalog import build_workload, load_spec
 from workloads.schedule_file import write_schedule
 for number, flags in enumerate(
-    (LoadFlags(), LoadFlags(rate_rps=5.0, cv=2.0), LoadFlags(stages="1-4:10"))
+    (
+        LoadFlags(),
+        LoadFlags(rate_rps=5.0, cv=2.0),
+        LoadFlags(stages="1-4:10,2~8:10"),
+        LoadFlags(mmpp="40:1,0:3"),
+    )
 ):
     spec, load = load_spec("eight-agents-short"), parse_load(flags)
     workload = build_workload(spec, load, mix_repeats(flags), 42)
@@ -227,5 +254,5 @@ def test_d22_every_byte_is_the_same_in_processes_with_other_hash_seeds(tmp_path:
         subprocess.run(command, env=environment, check=True)
         locked.append([path.read_bytes() for path in sorted(folder.iterdir())])
 
-    assert len(locked[0]) == 3
+    assert len(locked[0]) == 4
     assert locked[0] == locked[1]

@@ -23,11 +23,12 @@ from harness.core.engine import EngineSpec
 from harness.core.manifest import workload_facts
 from harness.core.workload import Arrival, Load, LoadKind, Request, Workload
 from reports.page import ReportedRun, write_report
-from workloads.catalog import build_warmup, build_workload, load_spec, names
+from workloads.catalog import build_warmup, build_workload, load_spec
 from workloads.prompts import random_token_ids
 
 BACKLOG = Load(LoadKind.BACKLOG)
 Prompt = tuple[int, ...]
+MIXES = ("eight-agents", "eight-agents-short")
 
 
 def prompts_of(workload: Workload) -> list[Prompt]:
@@ -39,7 +40,7 @@ def shared(one: Prompt, other: Prompt) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", MIXES)
 def test_f01_two_cells_of_a_sweep_share_no_prompt(name: str) -> None:
     """vllm#54227: a fixed seed and a server that lives on replayed cached prompts: throughput 2.32
     times, TTFT 49 times, unevenly over the cells. Here a cell is a repeat, with a seed of its own."""
@@ -51,7 +52,7 @@ def test_f01_two_cells_of_a_sweep_share_no_prompt(name: str) -> None:
     assert max(shared(a, b) for a, b in pairwise(sorted(sent))) <= 3
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", MIXES)
 @pytest.mark.parametrize("seed", [0, 1, 2**32 - 1])
 def test_f03_f05_the_warm_up_is_none_of_what_is_measured(name: str, seed: int) -> None:
     """LMBenchmark#35: a prompt of 21,000 tokens with a TTFT of 60 ms. sglang#13934: the warm-up was
@@ -104,7 +105,7 @@ def test_f06_readiness_is_asked_of_a_health_route_then_of_a_prompt_of_its_own(
     assert len(prompt) == 8
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", MIXES)
 def test_f07_as_many_distinct_prompts_are_sent_as_requests(name: str) -> None:
     """sample-apj-sup-sa#181: 40,000 requests from 49 prompts, 96 % cache hits against 3 %."""
     prompts = prompts_of(build_workload(load_spec(name), BACKLOG, 50, 1))

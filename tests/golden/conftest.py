@@ -5,10 +5,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from preloaded import preloaded
 
 MIX = """
 name = "tiny"
@@ -49,9 +50,7 @@ class Program:
 
     def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run to the end; standard output and error are kept apart."""
-        return subprocess.run(
-            self.argv(*words), cwd=self.folder, capture_output=True, text=True, check=False
-        )
+        return preloaded().run(words, self.folder)
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start, and return at once."""
@@ -71,6 +70,13 @@ class Program:
             "run", "tiny.toml", "--model", str(self.model), "--dtype", "float32", "--slots", "4",
             "--threads", "1", "--warmup", "1", "--out", out, *words,
         )  # fmt: skip
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _preloaded_is_closed() -> Iterator[None]:
+    yield
+    if preloaded.cache_info().currsize:
+        preloaded().close()
 
 
 @pytest.fixture

@@ -58,6 +58,7 @@ def test_a_baseline_lives_from_its_saving_to_its_retirement(job: Any, nightly: P
     assert "another machine" in job("baseline", "show", "v1").stdout
 
 
+@pytest.mark.slow
 def test_a_retired_baseline_is_compared_with_only_when_the_first_line_says_so(
     job: Any, nightly: Path
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_retired_baseline_is_compared_with_only_when_the_first_line_says_so(
     assert "too noisy" in as_json["allowed"][0]
 
 
+@pytest.mark.slow
 def test_what_is_allowed_to_differ_is_in_the_first_line_of_every_output(job: Any) -> None:
     manifest = job.folder / "job/inhouse-static/manifest.json"
     data = json.loads(manifest.read_text())
@@ -152,5 +154,5 @@ def test_claims_on_what_was_compared_stand_in_a_section_of_their_own(
     assert title in compared.stdout
     ours, _, theirs = compared.stdout.partition(title)
     assert "up to 23x" in theirs
-    assert "23x" not in ours
-    assert f"<h2>{title}</h2>" in (job.folder / "page.html").read_text()
+    assert "up to 23x" not in ours
+    assert f">{title}</h2>" in (job.folder / "page.html").read_text()

@@ -59,6 +59,7 @@ def test_pairs_are_ordinary_runs_in_turn_on_the_same_bytes(program: Any) -> None
     assert program("show", str(runs[0].parent)).returncode == 0
 
 
+@pytest.mark.slow
 def test_an_engine_against_itself_has_no_factor_and_json_is_alone_on_standard_output(
     program: Any,
 ) -> None:

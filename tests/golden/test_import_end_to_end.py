@@ -85,7 +85,7 @@ def test_results_of_two_tools_are_compared_only_when_that_is_said(importing: Any
 def test_a_report_of_imported_runs_can_be_written(importing: Any) -> None:
     for name in ("guidellm.json", "vllm-bench.json"):
         importing("import", name, "--out", Path(name).stem)
-        result = importing("report", Path(name).stem, "--out", "page.html")
+        result = importing("report", Path(name).stem, "--out", "page.html", "--force")
 
         assert result.returncode == 0, result.stderr
         assert "IMPORTED_RUN" in (importing.folder / "page.html").read_text()

@@ -112,6 +112,7 @@ def test_other_loads_run_too(program: Any, load: tuple[str, str]) -> None:
     assert_accounted(program.folder / "job/inhouse-continuous")
 
 
+@pytest.mark.slow
 def test_three_repeats_give_intervals_and_another_seed_each(program: Any) -> None:
     result = program.run_tiny(
         "--policy", "static,continuous", "--repeats", "3", "--baseline", "inhouse-static",

@@ -58,7 +58,7 @@ def seen(name: str) -> Seen:
 
 def _run(name: str, folder: Path) -> Seen:
     known = KnownEngines(policies(), read_engines(FILE))
-    (spec,) = plan_engines(EngineFlags(name, "smollm2-135m", slots=4), known)
+    (spec,) = plan_engines(EngineFlags(name, model="smollm2-135m", slots=4), known)
     engine = open_engine(spec, folder, MonotonicClock())
     again = open_engine(spec, folder / "again", MonotonicClock())
     mark = f"BATCHMARK_LIVE={folder}"

@@ -4,6 +4,7 @@ import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,11 @@ def batchmark(*words: str, folder: Path = ROOT) -> subprocess.CompletedProcess[s
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
+@cache
+def help_of(*path: str) -> subprocess.CompletedProcess[str]:
+    return batchmark(*path, "--help")
+
+
 def test_the_readme_shows_commands() -> None:
     assert len(COMMANDS) >= 5
 
@@ -32,9 +38,9 @@ def test_the_readme_shows_commands() -> None:
 def test_every_command_of_the_readme_exists_with_its_flags(command: str) -> None:
     words = shlex.split(command, comments=True)[1:]
     path = [word for word in words[:2] if re.fullmatch(r"[a-z]+", word)]
-    while path and batchmark(*path, "--help").returncode != 0:
+    while path and help_of(*path).returncode != 0:
         path.pop()
-    text = batchmark(*path, "--help").stdout if path else ""
+    text = help_of(*path).stdout if path else ""
 
     assert path, command
     for word in words:
@@ -71,8 +77,8 @@ def test_every_file_that_the_architecture_lays_out_exists() -> None:
 
 
 def test_every_command_has_a_help_text() -> None:
-    listed = re.findall(r"^│ (\w+) ", batchmark("--help").stdout, re.MULTILINE)
+    listed = re.findall(r"^│ (\w+) ", help_of().stdout, re.MULTILINE)
 
     assert {"run", "serve", "simulate", "compare", "show", "report"} <= set(listed)
     for name in listed:
-        assert batchmark(name, "--help").returncode == 0
+        assert help_of(name).returncode == 0

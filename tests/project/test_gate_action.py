@@ -42,7 +42,7 @@ def decide(folder: Path, **env: str) -> tuple[list[str], str, str]:
     stub.chmod(0o755)
     plain = {
         "RUNS": "runs/duel", "BASELINE": "", "RERUNS": "", "RULES": "", "ALLOW": "",
-        "ON_INCONCLUSIVE": "auto", "GITHUB_EVENT_NAME": "push", "GITHUB_REF": "refs/heads/main",
+        "ON_INCONCLUSIVE": "auto", "NAME": "gate", "REPORT_URL": "https://x", "GITHUB_EVENT_NAME": "push", "GITHUB_REF": "refs/heads/main",
         "GITHUB_OUTPUT": str(folder / "output"), "GITHUB_STEP_SUMMARY": str(folder / "summary"),
         "RUNNER_TEMP": str(folder), "PATH": f"{stub.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
     }  # fmt: skip
@@ -60,7 +60,7 @@ def test_the_action_hands_on_what_it_was_given(tmp_path: Path) -> None:
     )
     made = tmp_path / "batchmark-gate"
     assert words == [
-        "gate", "decide", "--on-inconclusive", "exit", "--rules", "f g.toml", "--baseline", "c",
+        "gate", "decide", "--on-inconclusive", "exit", "--name", "gate", "--report-url", "https://x", "--rules", "f g.toml", "--baseline", "c",
         "--baseline", "d", "--rerun", "e", "--allow", "cores", "--allow", "gpus", "--json",
         f"{made}/gate.json", "--junit", f"{made}/gate.xml", "--markdown", f"{made}/gate.md", "--",
         "a", "b",
@@ -96,10 +96,23 @@ def test_no_script_of_the_action_has_an_input_pasted_into_it(step: dict[str, Any
     subprocess.run(["bash", "-n", "-c", step["run"]], check=True)
 
 
-def test_the_comment_is_found_by_the_marker_that_markdown_begins_with() -> None:
-    from harness.gate.gate_outputs import MARKER
-
-    assert f'startswith("{MARKER}")' in script("Comment")
+@pytest.mark.parametrize("found", ["", "77\n"])
+def test_the_comment_is_found_by_its_first_line_and_updated_in_place(
+    tmp_path: Path, found: str
+) -> None:
+    gh = tmp_path / "gh"
+    gh.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" >> words.txt\n[ \"$2\" != --paginate ] || printf '{found}'\n")  # fmt: skip
+    gh.chmod(0o755)
+    made = tmp_path / "batchmark-gate" / "gate.md"
+    made.parent.mkdir()
+    made.write_text("<!-- batchmark:nightly -->\n### a comment\n")
+    subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script("Comment")], cwd=tmp_path, check=True,
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "RUNNER_TEMP": str(tmp_path), "COMMENTS": "c", "EDITED": "e"},
+    )  # fmt: skip
+    words = (tmp_path / "words.txt").read_text()
+    assert '(.body | startswith("<!-- batchmark:nightly -->"))' in words
+    assert ("--method\nPATCH\ne/77\n" if found else "--method\nPOST\nc\n") in words
 
 
 @pytest.mark.parametrize("file", [ACTION, *EXAMPLES], ids=lambda file: file.name)

@@ -222,7 +222,10 @@ def test_without_the_baseline_nothing_is_compared(machine: Machine) -> None:
     assert "the baseline vllm was not measured, so nothing is compared to it" in done.stderr
 
 
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow)],
+)
 def test_the_engine_is_removed_when_the_script_is_ended(
     sent: signal.Signals, code: int, machine: Machine
 ) -> None:

@@ -10,12 +10,15 @@ import pytest
 
 from harness.analyzer.summarize import summarize
 from harness.core.engine import EngineSpec
+from harness.core.rundir import RunFolder
+from harness.core.workload import Load, LoadKind
 from harness.gate.attempt import Attempt
 from harness.gate.decision import decide
-from harness.gate.duel import VERDICT_PAIRS, Duel, DuelSide, Place, metrics_of
+from harness.gate.duel import Duel, DuelSide, Place, metrics_of
 from harness.gate.duel_judging import PairRuns, cautions_of, compare_sides, counted_of
-from harness.gate.rules import GateRules
+from harness.gate.rules import FEWEST_PAIRS, GateRules
 
+AT_ONE_RATE = Load(LoadKind.CONSTANT, rate_rps=10.0)
 SIDES = (
     DuelSide("inhouse-static", EngineSpec("inhouse", "inhouse-static", "smollm2", policy="static")),
     DuelSide("inhouse-continuous", EngineSpec("inhouse", "inhouse-continuous", "smollm2")),
@@ -57,7 +60,7 @@ class DuelMaker:
         counted = counted_of(pairs)
         table = compare_sides(SIDES, pairs, ())
         rules = GateRules(pairs=(max(len(counted), 1),))
-        is_judged = len(counted) >= VERDICT_PAIRS
+        is_judged = len(counted) >= FEWEST_PAIRS
         decision = decide(counted, rules, is_last_look=True) if is_judged else None
         made = Duel(
             baseline=SIDES[0],
@@ -77,6 +80,24 @@ class DuelMaker:
             cautions=cautions_of(pairs, table, decision, is_locked=False),
         )
         return replace(made, **changes)
+
+
+@pytest.fixture(scope="session")
+def settling(build: Any) -> Callable[..., RunFolder]:
+    """A run with a request each 100 ms that takes 20 ms, of which the first `slow` take 80 ms."""
+
+    def make(
+        slow: int = 0, requests: int = 200, *, speed: float = 1.0, **changes: Any
+    ) -> RunFolder:
+        records = []
+        for i in range(requests):
+            took_ms = (80 if i < slow else 20) / speed
+            events_ms = (100 * i + took_ms / 2, 100 * i + took_ms)
+            records.append(build.record(i, events_ms, due_ms=100 * i))
+        made: RunFolder = build.run(records, **{"load": AT_ONE_RATE, **changes})
+        return made
+
+    return make
 
 
 @pytest.fixture(scope="session")

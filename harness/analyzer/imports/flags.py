@@ -35,6 +35,7 @@ class Flag(StrEnum):
     TIMES_NOT_OF_DUE = "TIMES_NOT_OF_DUE"
     UNITS_DOUBTFUL = "UNITS_DOUBTFUL"
     RUN_CUT_SHORT = "RUN_CUT_SHORT"
+    GUIDELLM_WARNS = "GUIDELLM_WARNS"
 
 
 TEXTS: dict[Flag, tuple[str, str]] = {
@@ -152,6 +153,10 @@ TEXTS: dict[Flag, tuple[str, str]] = {
     Flag.RUN_CUT_SHORT: (
         "the tool says that its run did not end by itself",
         "repeat the run and let it end",
+    ),
+    Flag.GUIDELLM_WARNS: (
+        "GuideLLM says: {said}",
+        "see its report",
     ),
 }
 

@@ -147,7 +147,7 @@ def _cautions(metrics: Fields, benchmark: Fields) -> Iterator[Caution]:
     for warning in benchmark.children("warnings")[:3]:
         said = warning.text("message")
         if said:
-            yield Caution("GUIDELLM_WARNS", f"GuideLLM says: {said}", "see its report")
+            yield raised(Flag.GUIDELLM_WARNS, said=said)
 
 
 GUIDELLM = Format(

@@ -51,13 +51,16 @@ records = tokens.flatmap(
         cached_tokens=maybe,
         ids_marks=marks,
         text_marks=marks,
+        session=st.none() | st.text(),
+        turn=instants,
+        after=maybe,
     )
 )
 
 
 NEWER_FIELDS = (
     *("retries", "first_event_ns", "first_answer_ns", "usage_tokens", "cached_tokens"),
-    *("ids_marks", "text_marks"),
+    *("ids_marks", "text_marks", "session", "turn", "after"),
 )
 
 
@@ -204,3 +207,39 @@ def test_events_and_their_counts_must_be_as_many(build: Any) -> None:
 def test_a_folder_without_a_manifest_is_no_run(tmp_path: Path) -> None:
     with pytest.raises(RunFolderError, match="is not a run folder: it has no manifest.json"):
         read_run(tmp_path)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(several=st.lists(records, max_size=6), most=st.integers(1, 8))
+def test_pieces_are_the_same_requests_in_the_same_order(
+    several: list[RequestRecord], most: int
+) -> None:
+    columns = columns_of(several)
+    pieces = list(columns.pieces(most))
+    assert [record for piece in pieces for record in piece] == list(columns)
+    assert all(len(piece) <= 1 or len(piece.events_ns) <= most for piece in pieces)
+    assert pieces
+
+
+@pytest.mark.parametrize("instants", ["9223372036854775808", "1,99999999999999999999", "-1", "1.0"])
+def test_an_instant_is_read_as_it_is_or_the_line_is_bad(
+    build: Any, tmp_path: Path, instants: str
+) -> None:
+    record = build.record(0, [100] * (1 + instants.count(",")))
+    folder = build.folder(tmp_path / "run", build.run([]))
+    line = line_of(replace(record, events_ns=())).replace(
+        b'"events_ns": []', f'"events_ns": [{instants}]'.encode()
+    )
+    (folder / REQUESTS).write_bytes(line)
+    run = read_run(folder)
+    assert [r.events_ns for r in run.requests] == ([(-1,)] if instants == "-1" else [])
+    assert len(run.cautions) == (0 if instants == "-1" else 1)
+
+
+def test_events_of_several_tokens_and_of_one_stand_side_by_side(build: Any) -> None:
+    carried = [[1, 1], [2, 1], [1], [], [None, 3], [1, 1, 1]]
+    several = [
+        build.record(i, [100 + k for k in range(len(tokens))], tokens=tokens)
+        for i, tokens in enumerate(carried)
+    ]
+    assert [list(record.events_tokens) for record in columns_of(several)] == carried

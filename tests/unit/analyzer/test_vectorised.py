@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from functools import partialmethod
 from itertools import pairwise
 from typing import Any
 
@@ -13,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.analyzer import answer_checks
-from harness.analyzer.columns import columns_of
-from harness.analyzer.frame import EVENT_COLUMNS, REQUEST_COLUMNS, frame_of
+from harness.analyzer import answer_checks, strings
+from harness.analyzer.columns import RecordColumns, columns_of
+from harness.analyzer.frame import REQUEST_COLUMNS, event_tokens, frame_of
 from harness.analyzer.metrics import find_metric
+from harness.analyzer.summarize import summarize
 from harness.analyzer.validity import check_order
 from harness.core.record import Outcome, RequestError, RequestRecord, TokenSource
 from harness.core.workload import Load, LoadKind
@@ -135,16 +137,11 @@ def request_row(record: RequestRecord, *, is_open_loop: bool) -> list[object]:
     ]
 
 
-def event_rows(record: RequestRecord) -> list[list[object]]:
+def carried_by(record: RequestRecord) -> list[float]:
     events = len(record.events_ns)
-    carried = list(map(number, record.events_tokens))
     if streamed(record) is None:
-        carried = [number(record.output_tokens) / events] * events
-    gaps = [math.nan, *(seconds(after, before) for before, after in pairwise(record.events_ns))]
-    return [
-        [record.index, record.outcome.value, seconds(received), tokens, gap]
-        for received, tokens, gap in zip(record.events_ns, carried, gaps, strict=False)
-    ]
+        return [number(record.output_tokens) / events] * events
+    return list(map(number, record.events_tokens))
 
 
 def is_in_order(record: RequestRecord, *, is_open_loop: bool) -> bool:
@@ -187,10 +184,11 @@ def test_tables_are_what_each_record_comes_to(
     ordered = sorted(several, key=lambda record: record.index)
     rows = [request_row(record, is_open_loop=load.is_open_loop) for record in ordered]
     assert_same(frame.requests, rows, REQUEST_COLUMNS)
-    events = [row for record in ordered for row in event_rows(record)]
-    assert_same(frame.events, events, EVENT_COLUMNS)
-    gaps = [row[4] for row in events if row[1] == "ok" and not math.isnan(row[4])]  # type: ignore[arg-type]
-    assert frame.gaps["gap_s"].tolist() == gaps
+    carried = [tokens for record in ordered for tokens in carried_by(record)]
+    np.testing.assert_array_equal(event_tokens(frame.records), np.array(carried, dtype=float))
+    well = [record for record in ordered if record.outcome is Outcome.OK]
+    gaps = [seconds(b, a) for record in well for a, b in pairwise(record.events_ns)]
+    assert frame.gaps_s.tolist() == sorted(gaps)
 
 
 @settings(max_examples=60)
@@ -255,14 +253,30 @@ def test_rates_of_arrivals_count_the_events_inside_the_window(
     frame = frame_of(build.run(several, load=POISSON))
     found = find_metric("output_tok_s").function(frame)
     inside = [
-        row[3]
+        tokens
         for record in several
         if record.outcome is not Outcome.FAILED
-        for row in event_rows(record)
-        if seconds(start) <= row[2] < seconds(end)  # type: ignore[operator]
+        for event_ns, tokens in zip(record.events_ns, carried_by(record), strict=True)
+        if seconds(start) <= seconds(event_ns) < seconds(end)
     ]
-    total = math.fsum(inside)  # type: ignore[arg-type]
+    total = math.fsum(inside)
     if start == end or math.isnan(total):
         assert not isinstance(found, float)
     else:
         assert found == pytest.approx(total / seconds(end, start))
+
+
+def test_a_run_too_large_to_be_taken_at_once_has_the_same_numbers(
+    build: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many = [
+        build.record(i, [100 * i + 7 * k * (1 + i % 3) for k in range(1, 2 + i % 5)], due_ms=90 * i)
+        for i in range(40)
+    ]
+    run = build.run(many[::2] + many[1::2][::-1], load=POISSON)
+    whole = summarize(run)
+    monkeypatch.setattr(strings, "_AT_ONCE", 3)
+    monkeypatch.setattr(RecordColumns, "pieces", partialmethod(RecordColumns.pieces, 3))
+    assert len(list(columns_of(run.requests).pieces())) >= 10
+    assert summarize(run) == whole
+    assert list(columns_of(run.requests)) == many

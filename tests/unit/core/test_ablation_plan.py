@@ -16,10 +16,11 @@ from harness.core.ablation_plan import (
 from harness.core.engine import EngineSpec
 from harness.core.engine_flags import EngineFlags
 from harness.core.errors import UsageError
-from harness.core.plan import LoadFlags, RunFlags
+from harness.core.load_flags import LoadFlags
+from harness.core.plan import RunFlags
 
-RUN = RunFlags("mix", EngineFlags("inhouse", "m"), LoadFlags(), 1, 3, None, None, None, None)
-FLAGS = AblateFlags(RUN)
+RUN = RunFlags("mix", EngineFlags(model="m"), LoadFlags(), 1, 3, None, None, None, None)
+FLAGS = AblateFlags(run=RUN)
 BASE = EngineSpec("inhouse", "inhouse", "m", slots=4, batched_tokens=64, kv_tokens=999, threads=2)
 
 

@@ -13,7 +13,8 @@ from harness.core.duel_plan import DuelFlags, is_baseline_first, parse_pairs, pl
 from harness.core.engine_flags import EngineFlags, KnownEngines
 from harness.core.engines_file import NamedEngine
 from harness.core.errors import UsageError
-from harness.core.plan import LoadFlags, RunFlags, RunPlan
+from harness.core.load_flags import LoadFlags
+from harness.core.plan import RunFlags, RunPlan
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 POLICIES = {"inhouse": ("continuous", "static", "dynamic"), "tensorrt-llm": ("A", "B")}
@@ -35,8 +36,8 @@ KNOWN = KnownEngines(
 
 
 def plan(baseline: str, candidate: str, **changes: Any) -> RunPlan:
-    run = RunFlags("mix", EngineFlags("", "m"), LoadFlags(), 1, 1, None, None, None, None)
-    return plan_duel(DuelFlags(replace(run, **changes), baseline, candidate), NOW, KNOWN)
+    run = RunFlags("mix", EngineFlags(model="m"), LoadFlags(), 1, 1, None, None, None, None)
+    return plan_duel(DuelFlags(baseline, candidate, run=replace(run, **changes)), NOW, KNOWN)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,9 @@ def test_a_side_is_called_as_run_calls_it(
 
 
 def test_both_sides_have_the_same_flags_and_the_longer_warmup() -> None:
-    found = plan("inhouse-static", "wide-static", engines=EngineFlags("", "m", slots=4, threads=2))
+    found = plan(
+        "inhouse-static", "wide-static", engines=EngineFlags(model="m", slots=4, threads=2)
+    )
 
     assert [spec.slots for spec in found.engines] == [4, 32]
     assert {spec.threads for spec in found.engines} == {2}

@@ -40,7 +40,7 @@ def test_a_record_survives_the_round_trip(record: RequestRecord) -> None:
 
 def test_an_unknown_key_is_an_error_that_names_it_and_the_known_ones() -> None:
     with pytest.raises(
-        ValueError, match="unknown key 'rate'; Load knows concurrency, cv, kind, rate_rps"
+        ValueError, match="unknown key 'rate'; Load knows concurrency, cv, kind, phases, rate_rps"
     ):
         from_json(Load, {"kind": "poisson", "rate": 2})
 

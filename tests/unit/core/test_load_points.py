@@ -8,6 +8,7 @@ import pytest
 
 from harness.core.engine_flags import EngineFlags
 from harness.core.errors import UsageError
+from harness.core.load_flags import LoadFlags, parse_load
 from harness.core.load_points import (
     Axis,
     SweepFlags,
@@ -16,11 +17,11 @@ from harness.core.load_points import (
     requests_at,
     require_window,
 )
-from harness.core.plan import LoadFlags, RunFlags, parse_load
+from harness.core.plan import RunFlags
 from harness.core.workload import LoadKind
 
-RUN = RunFlags("mix", EngineFlags("inhouse", "m"), LoadFlags(), None, 1, None, None, None, None)
-NONE = SweepFlags(RUN)
+RUN = RunFlags("mix", EngineFlags(model="m"), LoadFlags(), None, 1, None, None, None, None)
+NONE = SweepFlags(run=RUN)
 
 
 def test_rates_are_taken_as_they_are_listed() -> None:
@@ -38,6 +39,14 @@ def test_points_lie_evenly_as_ratios_between_both_ends() -> None:
     levels = parse_points(replace(NONE, points=4, first=0.5, last=4)).levels
 
     assert levels == (0.5, 1, 2, 4)
+
+
+def test_d19_every_point_is_a_rate_of_its_own_and_none_is_rounded_to_a_whole_number() -> None:
+    """inference-perf#229: a sweep of ten from 1 to 4 had the rates 1 1 2 2 2 3 3 3 4 4."""
+    levels = parse_points(replace(NONE, points=10, first=1, last=4)).levels
+
+    assert len(set(levels)) == 10
+    assert sum(level.is_integer() for level in levels) == 2, "both ends"
 
 
 def test_points_of_a_closed_loop_are_whole_and_each_there_once() -> None:
@@ -91,6 +100,7 @@ WRONG = [
     ({"points": 4, "first": 2.0, "last": 2.0}, "must be above --from"),
     ({"points": 4, "first": 0.0, "last": 2.0}, "--from is 0"),
     ({"points": 1, "first": 1.0, "last": 2.0}, "--points is 1"),
+    ({"points": 10, "first": 1.0, "last": 1.005}, "so many rates of four digits"),
     ({"points": 101, "first": 1.0, "last": 2.0}, "--points is 101"),
     ({"points": 3, "first": 1.0, "last": 1.2, "is_closed": True}, "makes 1 point(s)"),
 ]

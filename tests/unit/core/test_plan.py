@@ -9,7 +9,9 @@ import pytest
 from harness.core.engine_flags import EngineFlags, KnownEngines
 from harness.core.errors import UsageError
 from harness.core.jsonable import from_json, to_json
-from harness.core.plan import LoadFlags, RunFlags, mix_repeats, parse_load, plan_run
+from harness.core.load_flags import LoadFlags, mix_repeats, parse_load
+from harness.core.phases import parse_phases
+from harness.core.plan import RunFlags, plan_run
 from harness.core.stages import parse_stages
 from harness.core.workload import Load, LoadKind
 
@@ -95,6 +97,11 @@ LOADS = [
         Load(LoadKind.STAGES, stages=parse_stages("1-4:60")),
         "stages 1-4/s over 60 s",
     ),
+    (
+        LoadFlags(mmpp="40:5,0:15"),
+        Load(LoadKind.MMPP, phases=parse_phases("40:5,0:15")),
+        "mmpp 40/s for 5 s, 0/s for 15 s",
+    ),
     (LoadFlags(schedule=FILE), Load(LoadKind.REPLAY, speed=1), "locked schedule at 1x speed"),
     (
         LoadFlags(schedule=FILE, speed=2.5),
@@ -129,6 +136,8 @@ WRONG = [
     (LoadFlags(concurrency=1, rate_rps=1), "give only one of"),
     (LoadFlags(backlog=True, stages="1:1"), "give only one of"),
     (LoadFlags(rate_rps=1, schedule=FILE), "give only one of"),
+    (LoadFlags(rate_rps=1, mmpp="40:5,0:15"), "give only one of"),
+    (LoadFlags(mmpp="40:5"), "--mmpp is '40:5'"),
     (LoadFlags(rate_rps=1, arrivals="pareto"), "--arrivals is 'pareto'; choose from poisson, con"),
     (LoadFlags(rate_rps=1, arrivals="backlog"), "--arrivals is 'backlog'"),
     (LoadFlags(arrivals="gamma"), "--arrivals is gamma, but says nothing without --rate"),

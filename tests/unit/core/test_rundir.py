@@ -3,11 +3,13 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.core.engine import EngineSpec
 from harness.core.errors import RunFolderError, UsageError
+from harness.core.jsonable import to_json
 from harness.core.manifest import (
     Counts,
     MachineFacts,
@@ -66,6 +68,14 @@ def test_a_manifest_that_is_not_one_is_an_error_and_no_crash(tmp_path: Path, tex
     (tmp_path / MANIFEST).write_text(text)
 
     with pytest.raises(RunFolderError):
+        read_manifest(tmp_path)
+
+
+def test_a_manifest_with_half_a_character_is_refused(tmp_path: Path, build: Any) -> None:
+    text = json.dumps(to_json(build.manifest(run_id="RUN")))
+    (tmp_path / MANIFEST).write_text(text.replace("RUN", "\\ud800"))
+
+    with pytest.raises(RunFolderError, match="surrogates not allowed"):
         read_manifest(tmp_path)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness.commands.serve import serve
 from harness.core.errors import ModelFileError, UsageError
-from harness.core.plan import ServeFlags
+from harness.core.serve_flags import ServeFlags
 
 FLAGS = ServeFlags(
     model="m",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engines.serving.incremental_text import IncrementalText
@@ -81,6 +81,8 @@ def test_valid_text_arrives_unchanged_and_without_marks(text: str, data: st.Data
 
 
 @given(data=st.binary(max_size=80))
+@example(data=b"A" + b"\xe1\x80" * 30)
+@example(data=b"\x00" * 11 + "\u1000".encode() + b"\x80\x80")
 def test_any_bytes_give_the_text_of_decoding_them_at_once(data: bytes) -> None:
     codec = Pieces([bytes([byte]) for byte in data])
 

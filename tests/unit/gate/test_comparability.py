@@ -376,6 +376,7 @@ RECORDED = {
     "engine.dtype", "engine.context_tokens", "engine.model", "facts.settings",  # asked: facts say
     "workload.title", "workload.repeat_mix", "workload.prompt_tokens", "workload.output_tokens",
     "workload.requests", "workload.distinct_prompts",  # in the shape's digest, and the prompts'
+    "workload.source", "recipe",  # where it was read: what was sent has its digests
 }  # fmt: skip
 
 

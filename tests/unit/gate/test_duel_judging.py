@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from harness.analyzer.glossary import name_of
 from harness.core.errors import NotComparable
 from harness.core.jsonable import from_json, to_json
 from harness.core.manifest import RunStatus
@@ -24,12 +25,12 @@ from harness.gate.duel_judging import (
 from harness.gate.duel_table import (
     claims,
     duel_table,
-    meaning_table,
     not_counted,
     pair_table,
     title_of,
     verdict_of,
 )
+from harness.gate.glossary_table import words_in
 from harness.gate.verdict import Verdict
 
 
@@ -153,8 +154,8 @@ def test_the_table_has_absolute_values_n_and_p_beside_each_ratio(
     row = row_of(table, "output tok/s")
     assert row[1].endswith("tok/s")
     assert row[2].endswith("tok/s")
-    assert row[3] == "1.50x"
-    assert row[4].startswith("1.49x to 1.5")
+    assert row[3] == "1.5000x"
+    assert row[4].startswith("1.49")
     assert row[5:] == ["<0.001", "5", "better"]
     assert row_of(table, "TTFT p50")[7] == "better"
 
@@ -166,7 +167,7 @@ def test_no_difference_is_a_tilde_and_unclear(duels: Any) -> None:
     assert row[3].startswith("~ 1.00x")
     assert row[7] == "unclear"
     ratio, of_what, certainty = next(iter(claims(found)))
-    assert ratio == "~ 1.00x"
+    assert ratio.startswith("~ 1.00")
     assert "of inhouse-continuous vs" in of_what
     assert "of inhouse-static (SmolLM2" in of_what
     assert certainty.startswith("95 % interval ")
@@ -201,9 +202,9 @@ def test_a_duel_without_a_pair_has_tables_without_rows(duels: Any) -> None:
     assert not_counted(found) == ""
 
 
-def test_every_metric_that_is_shown_is_defined(clear_duel: Callable[..., Duel]) -> None:
+def test_every_head_and_metric_of_a_duel_is_explained(clear_duel: Callable[..., Duel]) -> None:
     found = clear_duel()
-    defined = {row[0].text for row in meaning_table(found).rows}
+    words = list(words_in([duel_table(found), pair_table(found)]))
 
-    assert {row[0].text for row in duel_table(found).rows} < defined
-    assert {"ratio", "95 % interval", "p", "n", "order"} < defined
+    assert {"Ratio", "95 % interval", "p", "n", "Order", "ttft_s_p50"} <= set(words)
+    assert [word for word in words if not name_of(word)] == []

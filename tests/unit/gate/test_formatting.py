@@ -100,11 +100,63 @@ def test_one_line_is_one_short_line_whatever_comes_in(text: str) -> None:
     [
         (0.0119, 0.0142, "s", "11.9 to 14.2 ms"),
         (0.0009, 0.0012, "s", "900 µs to 1.20 ms"),
-        (0.02, 0.035, "share", "2.0 to 3.5 %"),
-        (9.0, 10.5, "tok/s", "9.00 to 10.5 tok/s"),
+        (0.02, 0.035, "share", "2.00 to 3.50 %"),
+        (9.0, 10.5, "tok/s", "9.00 to 10.50 tok/s"),
+        (0.0, 0.206, "share", "0.0 to 21 %"),
     ],
 )
 def test_two_bounds_say_their_unit_once_where_it_is_the_same(
     lo: float, hi: float, unit: str, text: str
 ) -> None:
     assert formatting.span(lo, hi, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "lo", "hi", "text"),
+    [
+        (1.9337, 1.8637, 2.0037, "1.934x"),
+        (1.9337, 1.43, 2.43, "1.93x"),
+        (1.9337, 0.4, 3.6, "1.9x"),
+        (1.9337, 1.93365, 1.93375, "1.93370x"),
+        (4.4, 1.0, 700.0, "4x"),
+        (1.9337, 1.9337, 1.9337, "1.93x"),
+        (1.9337, 1.0, math.inf, "1.93x"),
+        (1.9337, 1.0, math.nan, "1.93x"),
+    ],
+)
+def test_a_number_ends_where_the_second_digit_of_its_half_width_does(
+    value: float, lo: float, hi: float, text: str
+) -> None:
+    assert formatting.ratio(value, lo, hi) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "lo", "hi", "unit", "text"),
+    [
+        (0.0743, 0.0616, 0.0838, "s", "74 ms"),
+        (0.0743, 0.0742, 0.0744, "s", "74.30 ms"),
+        (0.52213, 0.5212, 0.5232, "share", "52.21 %"),
+        (86.543, 86.4, 86.7, "tok/s", "86.54 tok/s"),
+        (3060.0, 3000.0, 3100.0, "tokens", "3,060 tokens"),
+    ],
+)
+def test_a_quantity_is_rounded_by_its_interval(
+    value: float, lo: float, hi: float, unit: str, text: str
+) -> None:
+    assert formatting.quantity(value, unit, lo, hi) == text
+
+
+@given(st.floats(1e-6, 1e6), st.floats(1e-4, 0.9))
+def test_rounding_moves_a_number_by_less_than_a_tenth_of_its_interval(
+    value: float, share: float
+) -> None:
+    half = value * share
+    shown = formatting.significant(
+        value, formatting.digits_within(value, value - half, value + half)
+    )
+    assert abs(float(shown.replace(",", "")) - value) <= 0.051 * half
+
+
+def test_an_interval_says_its_bounds_to_the_same_place() -> None:
+    assert formatting.ratio_span(0.9512, 1.0823) == "0.951x to 1.082x"
+    assert formatting.ratio_span(None, 1.0) == ""

@@ -9,9 +9,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from harness.core.errors import UsageError
 from harness.gate.decision import Decision, decide
 from harness.gate.decision_table import decision_table, headline, lines_of, percent
-from harness.gate.gate_outputs import MARKER, github_commands, junit, markdown
+from harness.gate.gate_outputs import Comment, github_commands, junit, markdown
 from harness.gate.rules import GateRules, OnInconclusive
 from harness.gate.verdict import Verdict
 
@@ -75,6 +76,14 @@ def test_the_table_has_both_values_beside_each_difference(gating: Any) -> None:
     assert [column.title for column in table.columns][4] == "95 % interval"
 
 
+def test_a_side_without_a_value_says_why(gating: Any) -> None:
+    plain = decided(gating, SAME)
+    bare = replace(plain.metrics[0], candidate=None, said="candidate: the engine died")
+    table = decision_table(replace(plain, metrics=(bare, *plain.metrics[1:])))
+    assert table.rows[0][2].text == "-¹"
+    assert table.notes[0] == "¹ candidate: the engine died"
+
+
 def test_no_difference_is_marked(gating: Any) -> None:
     table = decision_table(decided(gating, SAME))
     row = next(row for row in table.rows if row[0].text == "TTFT p50")
@@ -88,16 +97,49 @@ def test_a_logarithm_is_shown_as_a_change(log: float, text: str) -> None:
 
 def test_markdown_is_short_and_found_again_by_its_first_line(gating: Any) -> None:
     text = markdown(decided(gating, FAILING))
-    assert text.splitlines()[0] == MARKER
+    assert text.splitlines()[0] == Comment().marker == "<!-- batchmark:gate -->"
     assert "### batchmark gate: FAIL" in text
     assert r"| TTFT p50 | 100 ms | 120 ms | +20.4 % \(+19.7 % to +21.1 %\)" in text
     assert len(text) < 4000
 
 
+def test_a_comment_opens_with_the_three_metrics_that_decide(gating: Any) -> None:
+    before, _, table = markdown(decided(gating, FAILING)).partition("<details>")
+    lines = [line for line in before.splitlines() if line.startswith("- **")]
+    assert len(lines) == 3
+    assert lines[0] == (
+        r"- **TTFT p50**: 100 ms to 120 ms, worse by +20.4 % \(+19.7 % to +21.1 %\)"
+    )
+    assert table.startswith("<summary>all 5 metrics</summary>")
+
+
+def test_a_comment_says_where_the_report_is_and_how_to_repeat_the_runs(gating: Any) -> None:
+    commands = (("batchmark", "duel", "a b", "c"), ("batchmark", "`x``", "<b>"))
+    text = markdown(
+        decided(gating, SAME), Comment("nightly.cpu", "https://ci/run?(1)&<x>", commands)
+    )
+    assert text.splitlines()[0] == "<!-- batchmark:nightly.cpu -->"
+    assert "[the whole report](https://ci/run?%281%29&%3Cx%3E)\n" in text
+    assert "- to repeat it: ` batchmark duel 'a b' c `\n" in text
+    assert "- to repeat it: ``` batchmark '`x``' '<b>' ```\n" in text
+
+
+@pytest.mark.parametrize("name", ["", "a--b", "-->", "a b", "a\n", "é", ".a"])
+def test_a_name_that_could_end_the_marker_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="--name is"):
+        Comment(name)
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "https://a b", "//x", "https://x\ny"])
+def test_a_link_that_is_no_page_is_refused(url: str) -> None:
+    with pytest.raises(UsageError, match="--report-url is"):
+        Comment(report_url=url)
+
+
 @pytest.mark.parametrize("words", HOSTILE)
 def test_hostile_words_stay_words_in_markdown(gating: Any, words: str) -> None:
     plain, text = (markdown(d) for d in (decided(gating, FAILING), hostile(decided(gating, FAILING), words)))  # fmt: skip
-    body = text.removeprefix(MARKER)
+    body = text.removeprefix(Comment().marker)
     # Whatever is not ours has a backslash before every character that could mean something.
     rest = re.sub(r"\\[!-/:-@\[-`{-~]", "", body)
     for mark in ("<script", "<!--", "@everyone", "[g]", "#1", "http:", "*d*"):

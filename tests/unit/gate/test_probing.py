@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.analyzer.summary import Check, CheckVerdict, Summary
+from harness.analyzer.summary import Check, CheckVerdict, MetricValue, Summary
 from harness.core.jsonable import from_json, to_json
 from harness.core.load_points import Axis
 from harness.core.manifest import RunStatus
@@ -156,6 +156,15 @@ def test_every_probe_is_a_row_with_its_share_and_interval(build: Any) -> None:
     assert [row[0] for row in rows] == ["10 req/s", "20 req/s, try 2"]
     assert rows[0][1:4] == ["met", "100", "100.0 % (96.3 to 100.0 %)"]
     assert rows[1][1:4] == ["not met", "100", "0.0 % (0.0 to 3.7 %)"]
+
+
+def test_what_a_probe_did_not_measure_has_its_reason_below_the_table(build: Any) -> None:
+    made = capacity(build)
+    values = tuple(MetricValue(v.metric, None, "it died") for v in made.probes[0].values)
+    table = probe_table(replace(made, probes=(replace(made.probes[0], values=values),)))
+
+    assert "not measured¹" in {cell.text for cell in table.rows[0]}
+    assert table.notes == ("¹ it died",)
 
 
 def test_the_highest_load_allowed_is_an_answer_when_it_met(build: Any) -> None:

@@ -116,7 +116,7 @@ def test_without_an_interval_better_and_worse_are_questions() -> None:
 def test_an_interval_that_contains_one_reads_as_unclear() -> None:
     row = Comparison("output_tok_s", 10, 11, 1.1, 0.98, 1.23)
     table = comparison_table(compared(row, runs=3))
-    assert [cell.text for cell in table.rows[0][3:]] == ["1.10x", "0.98x to 1.23x", "unclear"]
+    assert [cell.text for cell in table.rows[0][3:]] == ["~ 1.10x", "0.98x to 1.23x", "unclear"]
 
 
 def test_without_repeats_there_is_no_interval_column_but_a_note_that_says_why() -> None:
@@ -194,7 +194,7 @@ def test_a_value_that_its_run_bounds_is_shown_with_its_bounds(build: Any) -> Non
     (cell,) = (row[1] for row in table.rows if row[0].text == "TTFT p50")
     assert "n_eff 800" in cell.note
     assert "MLPerf-style estimate 60.0 ms" in cell.note
-    assert row_of(table, "failure rate")[1] == "0.0 % (0.0 to 0.5 %)"
+    assert row_of(table, "failure rate")[1] == "0.0 % (0.0 to 0.46 %)"
 
 
 def test_a_value_that_its_run_does_not_bound_says_so_once_for_all(build: Any) -> None:

@@ -6,6 +6,7 @@ from collections import deque
 import pytest
 
 from harness.core.clock import MonotonicClock
+from harness.loadgen import alarm
 from harness.loadgen.pacing import ClosedLoop, Due, OpenLoop, Pacer
 
 MS = 1_000_000
@@ -80,13 +81,12 @@ def test_a_closed_loop_never_exceeds_its_slots_and_sends_each_request_once(slots
             in_flight.append(index)
             most = max(most, len(in_flight))
 
-        pacer = ClosedLoop(list(range(40)), slots, clock, send)
+        pacer = ClosedLoop([Due(i, 0) for i in range(40)], slots, clock, send)
         pacer.start(clock.now_ns())
         while not pacer.is_done or in_flight:
             await asyncio.sleep(0)
             if in_flight:
-                in_flight.popleft()
-                pacer.note_end()
+                pacer.note_end(in_flight.popleft(), clock.now_ns())
         pacer.stop()
 
     asyncio.run(main())
@@ -106,3 +106,22 @@ def test_a_pacer_that_was_stopped_sends_nothing_more() -> None:
 
     asyncio.run(main())
     assert sent == []
+
+
+def test_an_alarm_that_is_set_again_does_not_ring_for_the_instant_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where the event loop's timer is used, as each end of a turn may set the alarm anew."""
+    monkeypatch.setattr(alarm, "_open_timer", lambda: None)
+
+    async def main() -> None:
+        clock = MonotonicClock()
+        bell = alarm.Alarm(clock, lambda: None)
+        bell.set(clock.now_ns() + 10**12)
+        before = bell._timer
+        bell.set(clock.now_ns() + 10**11)
+        assert before is not None
+        assert before.cancelled()
+        bell.close()
+
+    asyncio.run(main())

@@ -1,6 +1,7 @@
 """One exchange, and every way in which it can end."""
 
 import asyncio
+import gc
 import socket
 from collections.abc import Sequence
 
@@ -10,7 +11,7 @@ from engines.scripted import Script, ScriptedServer, ScriptEnd, chunk, response_
 from harness.core.clock import MonotonicClock
 from harness.core.engine import Capture, Ending, WireRequest
 from harness.core.errors import UsageError
-from harness.loadgen.framing import RawCapture, capture_of
+from harness.loadgen.framing import RawCapture, ResponseEnd, capture_of
 from harness.loadgen.pool import Pool
 from harness.loadgen.receiver import receive_library
 from harness.loadgen.wire import Job, parse_target, request_bytes
@@ -210,6 +211,21 @@ def test_a_connection_that_the_server_keeps_open_is_used_again() -> None:
 
     assert [capture.ending for capture in captures] == [Ending.COMPLETE] * 3
     assert server.connections == 1
+
+
+def test_an_exchange_leaves_no_garbage_that_only_a_collection_would_free() -> None:
+    """A worker that sends a million requests collects none."""
+    gc.collect()
+    gc.disable()
+    try:
+        _, server = exchanges([WHOLE], count=5)
+        # By type: asking other modules' lazy objects for their class makes them warn.
+        left = sum(type(thing) is ResponseEnd for thing in gc.get_objects())
+    finally:
+        gc.enable()
+
+    assert len(server.requests) == 5
+    assert left <= server.connections
 
 
 def test_a_connection_that_the_server_closed_while_idle_is_replaced() -> None:

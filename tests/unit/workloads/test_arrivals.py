@@ -1,5 +1,6 @@
 """Due instants."""
 
+import math
 import random
 import statistics
 from itertools import pairwise
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.core.phases import Phase
 from harness.core.stages import Stage, parse_stages
 from harness.core.workload import Load, LoadKind
 from workloads.arrivals import due_instants_ns, gamma_variate, stage_instants_ns
@@ -21,9 +23,16 @@ loads = st.one_of(
     st.builds(
         lambda rate, cv: Load(LoadKind.GAMMA, rate_rps=rate, cv=cv), rates, st.floats(0.01, 100)
     ),
+    st.builds(
+        lambda first, rate, mean: Load(LoadKind.MMPP, phases=(first, Phase(rate, mean))),
+        st.builds(Phase, st.one_of(st.just(0.0), rates), st.floats(0.01, 10)),
+        rates,
+        st.floats(1, 100),
+    ),
 )
 stage_rates = st.one_of(st.just(0.0), st.floats(0.001, 30))
-stages = st.lists(st.builds(Stage, stage_rates, stage_rates, st.floats(0.1, 10)), max_size=5)
+durations = st.floats(0.1, 10)
+stages = st.lists(st.builds(Stage, stage_rates, stage_rates, durations, st.booleans()), max_size=5)
 
 
 def gaps_s(due_ns: tuple[int, ...]) -> list[float]:
@@ -127,7 +136,7 @@ def test_stages_are_in_order_and_within_their_time_and_depend_on_the_seed_alone(
 
 
 @given(
-    stage=st.builds(Stage, stage_rates, st.floats(0.001, 30), st.floats(0.1, 10)),
+    stage=st.builds(Stage, stage_rates, st.floats(0.001, 30), durations, st.booleans()),
     share=st.floats(0, 1),
 )
 def test_the_time_of_a_stage_is_the_inverse_of_its_expected_requests(
@@ -136,8 +145,13 @@ def test_the_time_of_a_stage_is_the_inverse_of_its_expected_requests(
     expected = share * stage.expected_requests
     t = stage.seconds_until(expected)
 
-    growth = (stage.end_rps - stage.start_rps) / (2 * stage.duration_s)
-    assert stage.start_rps * t + growth * t * t == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    growth = stage.end_rps - stage.start_rps
+    if stage.is_wave:
+        whole_turn = 2 * math.pi * t / stage.duration_s
+        grown = growth / 2 * (t - stage.duration_s * math.sin(whole_turn) / (2 * math.pi))
+    else:
+        grown = growth / (2 * stage.duration_s) * t * t
+    assert stage.start_rps * t + grown == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
 def test_each_stage_has_the_number_of_requests_that_its_rate_says_on_average() -> None:
