@@ -78,15 +78,7 @@ def _asked(fields: Fields) -> int | None:
 
 
 def _requests(objects: Sequence[Fields]) -> Result:
-    rows = tuple(map(_row, objects))
-    return Result(
-        tokens=TokenKind.CLIENT,
-        load=None,
-        rows=rows,
-        completed=sum(row.outcome is Outcome.OK for row in rows),
-        failed=sum(row.outcome is Outcome.FAILED for row in rows),
-        planned=len(rows),
-    )
+    return Result.of_rows(tuple(map(_row, objects)))
 
 
 def _row(row: Fields) -> Row:

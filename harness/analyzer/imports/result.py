@@ -119,6 +119,18 @@ class Result:
     concurrency: int | None = None
     cautions: tuple[Caution, ...] = ()
 
+    @staticmethod
+    def of_rows(rows: tuple[Row, ...]) -> Result:
+        """A file that is only a row a request, its tokens counted by the tool's own tokenizer."""
+        return Result(
+            tokens=TokenKind.CLIENT,
+            load=None,
+            rows=rows,
+            completed=sum(row.outcome is Outcome.OK for row in rows),
+            failed=sum(row.outcome is Outcome.FAILED for row in rows),
+            planned=len(rows),
+        )
+
     def claim(self, quantity: str, statistic: str = "") -> Claim | None:
         """What the file says of a statistic of a quantity."""
         for claim in self.claims:
