@@ -1,8 +1,7 @@
 /* The forward pass of the Llama family on a CPU: bfloat16 weights and keys, sums in float32.
 
-   All threads go through the same phases and meet at a barrier after each; within a phase they take
-   the next unit of work until none is left, so that a thread whose core is taken away for a while
-   is waited for one unit, not for its share. Rows of any sequences stand one after the other.
+   All threads go through the same phases and meet at a barrier after each (threads.h). Rows of any
+   sequences stand one after the other.
    What the numbers mean is written once, in ../native_forward.py. */
 #include <omp.h>
 #include <stdlib.h>
@@ -51,6 +50,7 @@ struct work {
     struct attention_scratch *scratch; /* one for each thread */
     bf16 *unpacked;                    /* two panels for each thread */
     long unpacked_size;
+    struct range *ranges; /* one for each thread */
 };
 
 /* --- the pieces of a layer ------------------------------------------------------------------- */
@@ -63,7 +63,7 @@ static void norm_row(const float *row, const float *weight, int size, float eps,
         store_bf16(to + i, load(row + i) * scale * load(weight + i));
 }
 
-static void norm_rows(const struct work *w, const float *weight, int *phase) {
+static void norm_rows(const struct work *w, const float *weight, struct seat *seat) {
     const struct model *m = w->model;
     EACH_UNIT(unit, (w->rows + RUN_ROWS - 1) / RUN_ROWS) {
         const int end = (unit + 1) * RUN_ROWS < w->rows ? (unit + 1) * RUN_ROWS : w->rows;
@@ -103,7 +103,7 @@ INLINE bf16 *own_room(const struct work *w) {
 
 /* a [rows of the pass, k] times a matrix of `columns` columns. */
 static void multiply(const struct work *w, const bf16 *a, int k, const struct matrix *matrix,
-                     int columns, enum use use, const float *bias, int *phase) {
+                     int columns, enum use use, const float *bias, struct seat *seat) {
     float sums[BLOCK_ROWS][BLOCK_ROWS] __attribute__((aligned(64)));
     EACH_UNIT(unit, (columns + BLOCK_ROWS - 1) / BLOCK_ROWS) {
         const int column = unit * BLOCK_ROWS, left = columns - column;
@@ -140,7 +140,7 @@ static void rotate(const struct model *m, float *head, const float *weight, cons
 }
 
 /* Rotate queries and keys; queries go where attention reads them, keys and values to the cache. */
-static void store_rows(const struct work *w, const struct layer *layer, int *phase) {
+static void store_rows(const struct work *w, const struct layer *layer, struct seat *seat) {
     const struct model *m = w->model;
     const int dim = m->head_dim, group = m->heads / m->kv_heads;
     EACH_UNIT(row, w->rows) {
@@ -181,7 +181,7 @@ static int run_from(const struct work *w, int row) {
 }
 
 static void attend_rows(const struct work *w, const struct layer *layer, const int *runs,
-                        int run_count, struct attention_scratch *own, int *phase) {
+                        int run_count, struct attention_scratch *room, struct seat *seat) {
     const struct model *m = w->model;
     const int dim = m->head_dim, group = m->heads / m->kv_heads;
     EACH_UNIT(unit, run_count * m->kv_heads) {
@@ -196,48 +196,48 @@ static void attend_rows(const struct work *w, const struct layer *layer, const i
             .head_dim = dim,
         };
         const bf16 *queries = w->queries + ((long)head * w->room_rows + row) * group * dim;
-        attend(own, &stored, queries, rows * group, group, w->batch->sees + w->row + row);
+        attend(room, &stored, queries, rows * group, group, w->batch->sees + w->row + row);
         for (int r = 0; r < rows * group; r++) {
             const long at = (long)(row + r / group) * m->heads + head * group + r % group;
             bf16 *to = w->attended + at * dim;
             for (int i = 0; i < dim; i += LANES)
-                store_bf16(to + i, load(own->outputs[r] + i) / own->total[r]);
+                store_bf16(to + i, load(room->outputs[r] + i) / room->total[r]);
         }
     }
 }
 
 static void through_layer(const struct work *w, const struct layer *layer, const int *runs,
-                          int run_count, struct attention_scratch *own, int *phase) {
+                          int run_count, struct attention_scratch *room, struct seat *seat) {
     const struct model *m = w->model;
-    const int threads = m->threads, query_size = m->heads * m->head_dim;
+    const int query_size = m->heads * m->head_dim;
     const int qkv_size = query_size + 2 * m->kv_heads * m->head_dim;
-    norm_rows(w, layer->attention_norm, phase);
-    meet(threads, phase);
-    multiply(w, w->normed, m->hidden, &layer->qkv, qkv_size, KEEP, layer->qkv_bias, phase);
-    meet(threads, phase);
-    store_rows(w, layer, phase);
-    meet(threads, phase);
-    attend_rows(w, layer, runs, run_count, own, phase);
-    meet(threads, phase);
+    norm_rows(w, layer->attention_norm, seat);
+    meet(seat);
+    multiply(w, w->normed, m->hidden, &layer->qkv, qkv_size, KEEP, layer->qkv_bias, seat);
+    meet(seat);
+    store_rows(w, layer, seat);
+    meet(seat);
+    attend_rows(w, layer, runs, run_count, room, seat);
+    meet(seat);
     multiply(w, w->attended, query_size, &layer->attention_out, m->hidden, ADD_TO_HIDDEN, NULL,
-             phase);
-    meet(threads, phase);
-    norm_rows(w, layer->mlp_norm, phase);
-    meet(threads, phase);
-    multiply(w, w->normed, m->hidden, &layer->gate_up, 2 * m->intermediate, GATE, NULL, phase);
-    meet(threads, phase);
-    multiply(w, w->middle, m->intermediate, &layer->down, m->hidden, ADD_TO_HIDDEN, NULL, phase);
-    meet(threads, phase);
+             seat);
+    meet(seat);
+    norm_rows(w, layer->mlp_norm, seat);
+    meet(seat);
+    multiply(w, w->normed, m->hidden, &layer->gate_up, 2 * m->intermediate, GATE, NULL, seat);
+    meet(seat);
+    multiply(w, w->middle, m->intermediate, &layer->down, m->hidden, ADD_TO_HIDDEN, NULL, seat);
+    meet(seat);
 }
 
 /* --- from hidden rows to tokens -------------------------------------------------------------- */
 
 /* The largest logit of each wanted row; of equals the first, as everywhere. */
-static void choose(const struct work *w, int first, int rows, int thread, int *phase) {
+static void choose(const struct work *w, int first, int rows, struct seat *seat) {
     const struct model *m = w->model;
     float sums[BLOCK_ROWS][BLOCK_ROWS] __attribute__((aligned(64)));
-    float *best = w->best + thread * BLOCK_ROWS;
-    int32_t *best_id = w->best_id + thread * BLOCK_ROWS;
+    float *best = w->best + seat->thread * BLOCK_ROWS;
+    int32_t *best_id = w->best_id + seat->thread * BLOCK_ROWS;
     for (int r = 0; r < rows; r++) best[r] = -INFINITY, best_id[r] = 0;
     EACH_UNIT(unit, (m->vocabulary + BLOCK_ROWS - 1) / BLOCK_ROWS) {
         const int column = unit * BLOCK_ROWS, left = m->vocabulary - column;
@@ -257,16 +257,16 @@ static void choose(const struct work *w, int first, int rows, int thread, int *p
     }
 }
 
-static void choose_tokens(const struct work *w, int thread, int *phase) {
+static void choose_tokens(const struct work *w, struct seat *seat) {
     const struct model *m = w->model;
     for (int first = 0; first < w->batch->wanted; first += BLOCK_ROWS) {
         const int left = w->batch->wanted - first, rows = left < BLOCK_ROWS ? left : BLOCK_ROWS;
         EACH_UNIT(r, rows)
             norm_row(w->hidden + (long)w->batch->wanted_rows[first + r] * m->hidden, m->output_norm,
                      m->hidden, m->norm_eps, w->normed + (long)r * m->hidden);
-        meet(m->threads, phase);
-        choose(w, first, rows, thread, phase);
-        meet(m->threads, phase);
+        meet(seat);
+        choose(w, first, rows, seat);
+        meet(seat);
         EACH_UNIT(r, rows) {
             float most = -INFINITY;
             int32_t id = 0;
@@ -277,7 +277,7 @@ static void choose_tokens(const struct work *w, int thread, int *phase) {
             }
             w->batch->chosen[first + r] = id;
         }
-        meet(m->threads, phase);
+        meet(seat);
     }
 }
 
@@ -285,7 +285,7 @@ static void choose_tokens(const struct work *w, int thread, int *phase) {
 
 static int any_room_failed(const struct work *w) {
     return !w->hidden || !w->qkv || !w->normed || !w->queries || !w->attended || !w->middle ||
-           !w->best || !w->best_id || !w->scratch || !w->unpacked;
+           !w->best || !w->best_id || !w->scratch || !w->unpacked || !w->ranges;
 }
 
 /* Zeroed: rows that fill up a tile are multiplied too, and must not hold a NaN. */
@@ -296,7 +296,7 @@ static void *room(size_t count, size_t size) {
     return memset(memory, 0, bytes);
 }
 
-static void begin(const struct work *w, int *phase) {
+static void begin(const struct work *w, struct seat *seat) {
     const struct model *m = w->model;
     EACH_UNIT(row, w->batch->rows) {
         const bf16 *from = m->embedding + (long)w->batch->token_ids[row] * m->hidden;
@@ -329,6 +329,7 @@ int forward(const struct model *m, const struct batch *batch) {
         .scratch = room(m->threads, sizeof(struct attention_scratch)),
         .unpacked = room((size_t)m->threads * unpacked, sizeof(bf16)),
         .unpacked_size = unpacked,
+        .ranges = room(m->threads, sizeof(struct range)),
     };
     const int failed = any_room_failed(&w);
     if (!failed) {
@@ -336,11 +337,12 @@ int forward(const struct model *m, const struct batch *batch) {
 #pragma omp parallel num_threads(m->threads)
         {
             struct work own = w;
-            const int thread = omp_get_thread_num();
-            int count = 0, *phase = &count, runs[PASS_ROWS];
+            struct seat seat = {
+                .thread = omp_get_thread_num(), .threads = m->threads, .ranges = w.ranges};
+            int runs[PASS_ROWS];
             shape_tiles();
-            begin(&own, phase);
-            meet(m->threads, phase);
+            begin(&own, &seat);
+            meet(&seat);
             for (int layer = 0; layer < m->layers; layer++)
                 for (own.row = 0; own.row < batch->rows; own.row += PASS_ROWS) {
                     const int left = batch->rows - own.row;
@@ -348,16 +350,16 @@ int forward(const struct model *m, const struct batch *batch) {
                     int run_count = 0;
                     for (int row = 0; row < own.rows; row += run_from(&own, row))
                         runs[run_count++] = row;
-                    through_layer(&own, m->layer + layer, runs, run_count, own.scratch + thread,
-                                  phase);
+                    through_layer(&own, m->layer + layer, runs, run_count,
+                                  own.scratch + seat.thread, &seat);
                 }
-            choose_tokens(&own, thread, phase);
+            choose_tokens(&own, &seat);
             release_tiles();
         }
     }
     free(w.hidden), free(w.qkv), free(w.normed), free(w.queries);
     free(w.attended), free(w.middle), free(w.best), free(w.best_id), free(w.scratch);
-    free(w.unpacked);
+    free(w.unpacked), free(w.ranges);
     return failed;
 }
 
