@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import multiprocessing
 import resource
+import subprocess
+import sys
 from collections.abc import Callable
+from multiprocessing import Pipe
 from multiprocessing.connection import Connection as Door
-from multiprocessing.process import BaseProcess
 from typing import Any
 
 from harness.core.units import NS_PER_S
@@ -19,9 +20,15 @@ _END_WAIT_S = 1.0
 class Child:
     """A running process. `say` never fails: one that has ended hears nothing."""
 
-    def __init__(self, process: BaseProcess, door: Door) -> None:
-        self.process = process
+    def __init__(self, name: str, process: subprocess.Popen[bytes], door: Door) -> None:
+        self.name = name
+        self._process = process
         self._door = door
+
+    @property
+    def pid(self) -> int:
+        """The number that the system knows the process by."""
+        return self._process.pid
 
     def listen(self, on_message: Callable[[Any], None], on_death: Callable[[str], None]) -> None:
         """Have `on_message` called with what the child says, and `on_death` once when it ends."""
@@ -36,18 +43,20 @@ class Child:
         """End the process: by itself if it does so soon, or else by force."""
         asyncio.get_running_loop().remove_reader(self._door.fileno())
         self._door.close()
-        self.process.join(timeout=_END_WAIT_S)
-        if self.process.is_alive():
-            self.process.kill()
-            self.process.join()
+        try:
+            self._process.wait(timeout=_END_WAIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
     def _hear(self, on_message: Callable[[Any], None], on_death: Callable[[str], None]) -> None:
         try:
             message = self._door.recv()
         except (EOFError, OSError):
             asyncio.get_running_loop().remove_reader(self._door.fileno())
-            self.process.join(timeout=_END_WAIT_S)
-            on_death(f"{self.process.name} ended by itself (exit code {self.process.exitcode})")
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(timeout=_END_WAIT_S)
+            on_death(f"{self.name} ended by itself (exit code {self._process.returncode})")
             return
         on_message(message)
 
@@ -59,11 +68,30 @@ def cpu_ns() -> int:
 
 
 async def start_child(name: str, target: Callable[[Any, Door], None], plan: object) -> Child:
-    """A new process that runs `target(plan, door)`; all three must be importable or picklable."""
-    # Spawned, not forked: a forked process would share the event loop's file descriptors.
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=target, args=(plan, there), name=name, daemon=True)
-    await asyncio.get_running_loop().run_in_executor(None, process.start)
+    """A new process that runs `target(plan, door)`; all that is sent must be picklable.
+
+    It imports what `target` needs and nothing of our program, so it is there in a fifth of a
+    second; `multiprocessing` would have it run our main module first. `name` stands in lists of
+    processes.
+    """
+    return await asyncio.get_running_loop().run_in_executor(None, _start, name, target, plan)
+
+
+def _start(name: str, target: Callable[[Any, Door], None], plan: object) -> Child:
+    here, there = Pipe()
+    command = [sys.executable, "-m", "harness.loadgen.child", str(there.fileno()), name]
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[there.fileno()])
     there.close()
-    return Child(process, here)
+    child = Child(name, process, here)
+    child.say((target, plan))  # a large plan waits in the door until the process reads it
+    return child
+
+
+def _become(door: Door) -> None:
+    """What the new process does."""
+    target, plan = door.recv()
+    target(plan, door)
+
+
+if __name__ == "__main__":
+    _become(Door(int(sys.argv[1])))

@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection as Door
 from pathlib import Path
@@ -149,7 +149,8 @@ def record(plan: RecorderPlan, door: Door) -> None:
         return  # the parent has gone before anything was sent
     except Exception as error:  # noqa: BLE001 - carried to the parent, which raises it
         fault = f"{type(error).__name__}: {error}"
-    door.send(Finished(cpu_ns() - used_ns, fault))
+    with suppress(OSError):  # the parent has gone
+        door.send(Finished(cpu_ns() - used_ns, fault))
 
 
 class _Recorder:
@@ -224,21 +225,21 @@ class Recorder:
     def __init__(self, child: Child, planned: int, spools: tuple[Path, ...]) -> None:
         self.counts = Counts(planned=planned)
         self.cpu_ns = 0
-        self._child = child
+        self.child = child
         self._spools = spools
         self._finished: asyncio.Future[Finished] = asyncio.get_running_loop().create_future()
         child.listen(self._take, self._note_death)
 
     def begin(self, start_ns: int) -> None:
         """Record from now on; instants count from `start_ns`."""
-        self._child.say(Begin(start_ns))
+        self.child.say(Begin(start_ns))
 
     async def finish(self) -> None:
         """Return when all that was spooled is recorded; the spools are removed then.
 
         Raises EngineFailed, and keeps the spools, when that could not be done.
         """
-        self._child.say(Finish())
+        self.child.say(Finish())
         finished = await self._finished
         self.cpu_ns = finished.cpu_ns
         if finished.fault is not None:
