@@ -23,10 +23,10 @@ from harness.gate.sweep import (
     with_choices,
 )
 from reports.figures import Figure, engine_colours
+from reports.labels import Labels
 from reports.scales import LOG_NOTE, log_ends, show_seconds
 from reports.svg import (
     FAINT,
-    MUTED,
     SURFACE,
     Frame,
     Picture,
@@ -41,6 +41,7 @@ from reports.svg import (
 # costs would lie on the axis otherwise.
 LOG_FROM = 8.0
 _MOST_LABELS = 16
+_MOST_COLUMNS = 3
 _DASHES = ("solid", (0, (5, 1.5)))
 _TITLES = {"ttft_s": "Time to first token", "tpot_s": "Time per output token"}
 
@@ -143,8 +144,9 @@ def _figure(chart: _Chart) -> Figure:
         latency = chart.latency.removesuffix("_s").upper()
         axes.set(xlabel="output tok/s", ylabel=latency if chart.is_course else lines[0].title)
         axes.grid(visible=True, which="major", color=FAINT, linewidth=0.6)
-        spots = [_paint_line(axes, line, chart) for line in lines]
-        legend_below(axes, 3)
+        labels = Labels(axes, tuple((r, t) for line in lines for r, t, _ in line.points))
+        spots = [_paint_line(axes, line, chart, labels) for line in lines]
+        legend_below(axes, min(len(chart.engines), _MOST_COLUMNS))
         return spots
 
     name = f"curve-{chart.latency.removesuffix('_s')}"
@@ -170,7 +172,7 @@ def _lines(chart: _Chart) -> Iterator[_Line]:
                 yield _Line(engine, title, colours[engine], metric == metrics[-1], known)
 
 
-def _paint_line(axes: Axes, line: _Line, chart: _Chart) -> Spots:
+def _paint_line(axes: Axes, line: _Line, chart: _Chart, labels: Labels) -> Spots:
     rates = [rate for rate, _, _ in line.points]
     latencies = [latency_s for _, latency_s, _ in line.points]
     looks: dict[str, Any] = {"color": line.colour, "linewidth": 1.4}
@@ -181,7 +183,7 @@ def _paint_line(axes: Axes, line: _Line, chart: _Chart) -> Spots:
         _paint_point(axes, line, (rate, latency_s), point)
         load = chart.name_of(point)
         if line.is_tail and chart.has_labels:
-            _name_point(axes, line.engine, (rate, latency_s), load)
+            in_series(line.engine, labels.place(label(load), (rate, latency_s)))
         said = f"{load}: {formatting.significant(rate)} tok/s, {line.title} "
         points.append((rate, latency_s, said + formatting.seconds(latency_s)))
     title = label(line.engine) + (f", {line.title}" if chart.is_course else "")
@@ -194,19 +196,6 @@ def _paint_point(axes: Axes, line: _Line, at: tuple[float, float], point: SweepP
     face = line.colour if point.is_choice or point.is_saturated else SURFACE
     looks: dict[str, Any] = {"color": line.colour, "markerfacecolor": face}
     in_series(line.engine, *axes.plot(*at, mark, markersize=6, zorder=3, **looks))
-
-
-def _name_point(axes: Axes, engine: str, at: tuple[float, float], load: str) -> None:
-    named = axes.annotate(
-        label(load),
-        at,
-        xytext=(0, 7),
-        textcoords="offset points",
-        ha="center",
-        fontsize=7.5,
-        color=MUTED,
-    )
-    in_series(engine, named)
 
 
 def _spoken(line: _Line) -> str:

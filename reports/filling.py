@@ -20,6 +20,7 @@ from harness.analyzer.glossary import Entry, entries_of, name_of
 from harness.core.jsonable import to_json
 from harness.gate.cells import Table
 from harness.gate.glossary_table import glossary_table, words_in
+from reports.cell_notes import CellNotes
 
 SCRIPT = "report.js"
 # What could end a script block, or a line of an old script.
@@ -38,6 +39,29 @@ def fill(
     Every word that its tables use is defined on the page, after `definitions`, which are the others
     that it has. `scripts` are files beside the templates.
     """
+    codes = [(_templates() / name).read_text(encoding="utf-8") for name in scripts]
+    entries = dict.fromkeys((*definitions, *entries_of(words_in(_tables_in(values)))))
+    defined = {entry.name for entry in entries}
+
+    def anchor(word: str) -> str:
+        return name if (name := name_of(word)) in defined else ""
+
+    notes = CellNotes(anchor, {entry.definition for entry in entries})
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            definitions=glossary_table(tuple(entries)),
+            anchor=anchor,
+            notes_of=notes.of,
+            scripts=[Markup(code) for code in codes],  # noqa: S704 - our own files
+            policy=_policy(codes),
+            **values,
+        )
+    )
+
+
+def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("reports"),
         autoescape=True,
@@ -46,16 +70,7 @@ def fill(
         lstrip_blocks=True,
     )
     environment.filters.update(svg=Markup, json=as_json)
-    codes = [(_templates() / name).read_text(encoding="utf-8") for name in scripts]
-    entries = dict.fromkeys((*definitions, *entries_of(words_in(_tables_in(values)))))
-    defined = {entry.name for entry in entries}
-    return environment.get_template(template).render(
-        definitions=glossary_table(tuple(entries)),
-        anchor=lambda word: name if (name := name_of(word)) in defined else "",
-        scripts=[Markup(code) for code in codes],  # noqa: S704 - our own files
-        policy=_policy(codes),
-        **values,
-    )
+    return environment
 
 
 def _tables_in(value: object) -> Iterator[Table]:

@@ -9,7 +9,7 @@ from harness.analyzer.metrics import find_metric
 from harness.analyzer.run_index import BrokenRun, IndexedRun
 from harness.core.manifest import RunStatus
 from harness.gate import formatting
-from harness.gate.cells import Align, Cell, Column, Table, Tone
+from harness.gate.cells import Align, Cell, Column, Reasons, Table, Tone
 from harness.gate.tables import VALIDITY_TONES
 from harness.gate.trends import Change, Subject
 
@@ -38,6 +38,7 @@ def index_table(
 ) -> Table:
     """A run a row, as they come. `about` says what each is about, `links` where its page is."""
     metrics = [find_metric(name) for name in METRICS]
+    reasons = Reasons()
     columns = (
         Column("Run", is_id=True),
         Column("Started (UTC)"),
@@ -51,11 +52,11 @@ def index_table(
             Cell(when(run.manifest.created_utc)),
             *_subject_cells(subject),
             _verdict(run),
-            *(_value(run, name) for name in METRICS),
+            *(_value(run, name, reasons) for name in METRICS),
         )
         for run, subject in zip(runs, about, strict=True)
     )
-    return Table("Runs", columns, rows)
+    return Table("Runs", columns, rows, reasons.notes)
 
 
 def _subject_cells(subject: Subject) -> tuple[Cell, ...]:
@@ -76,11 +77,10 @@ def _verdict(run: IndexedRun) -> Cell:
     return Cell(said, run.manifest.failure or "", VALIDITY_TONES[run.validity])
 
 
-def _value(run: IndexedRun, metric: str) -> Cell:
+def _value(run: IndexedRun, metric: str, reasons: Reasons) -> Cell:
     value = run.values.get(metric)
     if value is None:
-        why = run.reasons.get(metric) or run.doubt or "no reason was recorded"
-        return Cell(_NO_VALUE, f"{formatting.NOT_MEASURED}: {why}", Tone.MUTED)
+        return reasons.cell(run.reasons.get(metric) or run.doubt, _NO_VALUE)
     return Cell(formatting.quantity(value, find_metric(metric).unit), exact=value)
 
 

@@ -80,6 +80,12 @@ function exactOf(cell) {
   return text === undefined ? null : text === "inf" ? Infinity : Number(text);
 }
 
+/* Notes on cells stand in a list below their table; a pointer reads them on the cells too. */
+
+function offerNote(cell) {
+  cell.title = document.getElementById(`note-${cell.dataset.note}`).textContent;
+}
+
 /* Figures: series are switched on and off, and a pointer, a finger or the arrow keys read values. */
 
 function groupsOf(figure, series) {
@@ -190,6 +196,7 @@ addEventListener("beforeprint", unfold);
 addEventListener("DOMContentLoaded", () => {
   offerThemes();
   document.querySelectorAll("th[data-sort]").forEach(offerSorting);
+  document.querySelectorAll("[data-note]").forEach(offerNote);
   for (const figure of document.querySelectorAll("figure")) {
     offerSeries(figure);
     offerValues(figure);

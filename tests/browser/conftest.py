@@ -44,18 +44,26 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def look(browser: Any) -> Iterator[Look]:
-    """Opens a page: look(address, width=1200, scheme="light", before=script).
+    """Opens a page: look(address, width=1200, scheme="light", before=script, is_site=False).
 
-    The test fails in the end if a page complained on the console or asked for anything but itself.
+    The test fails in the end if a page complained on the console or asked for anything but itself,
+    or, of a site, for anything that does not lie below its address.
     """
-    contexts, complaints, asked, addresses = [], [], [], set[str]()
+    contexts, complaints, asked = [], [], []
+    addresses, sites = set[str](), list[str]()
 
     def hear(message: Any) -> None:
         if message.type in ("error", "warning"):
             complaints.append(message.text)
 
     def open_page(
-        address: str, *, width: int = 1200, scheme: str = "light", before: str = "", **how: Any
+        address: str,
+        *,
+        width: int = 1200,
+        scheme: str = "light",
+        before: str = "",
+        is_site: bool = False,
+        **how: Any,
     ) -> Any:
         size = {"width": width, "height": 900}
         context = browser.new_context(viewport=size, color_scheme=scheme, **how)
@@ -68,6 +76,7 @@ def look(browser: Any) -> Iterator[Look]:
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: asked.append(request.url.partition("#")[0]))
         addresses.add(address.partition("#")[0])
+        sites.extend([address] * is_site)
         page.goto(address)
         return page
 
@@ -75,7 +84,8 @@ def look(browser: Any) -> Iterator[Look]:
     for context in contexts:
         context.close()
     assert complaints == []
-    assert set(asked) <= addresses, "a page asked for something else"
+    others = [url for url in asked if url not in addresses and not url.startswith(tuple(sites))]
+    assert others == [], "a page asked for something else"
 
 
 @pytest.fixture

@@ -203,6 +203,23 @@ def test_the_arrow_keys_read_a_figure_too(look: Any, pair: str) -> None:
     assert figure.locator(".tip").is_hidden()
 
 
+def test_a_note_on_a_cell_is_read_by_pointer_by_keys_and_without_scripts(
+    look: Any, pair: str
+) -> None:
+    page = look(pair)
+    cell = page.locator("#comparison td[data-note]").first
+    note = page.locator(f"#note-{cell.get_attribute('data-note')}")
+    assert cell.get_attribute("title") == note.text_content() != ""
+    assert note.is_hidden()
+    fold = page.locator("#comparison details.notes summary").first
+    fold.focus()
+    page.keyboard.press("Enter")
+    assert note.is_visible()
+    plain = look(pair, java_script_enabled=False, width=PHONE_PX)
+    plain.locator("#comparison details.notes summary").first.click()
+    assert plain.locator(f"#{note.get_attribute('id')}").is_visible()
+
+
 @pytest.mark.parametrize("before", ["", WITHOUT_STORAGE], ids=["stored", "no storage"])
 def test_the_reader_chooses_the_colours(look: Any, pair: str, before: str) -> None:
     page = look(pair, scheme="dark", before=before)

@@ -1,6 +1,7 @@
 """I01, I03, I04 in every output but the page of runs, which test_report_cases.py holds.
 
-A name from elsewhere appears literally in the index, LaTeX, a comment, a figure and the console.
+A name from elsewhere appears literally in the index, the pages of experiments, LaTeX, a figure and
+the console.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -16,6 +18,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from experiments import EXPERIMENTS, all_called
 from rich.console import Console
 
 from harness import console
@@ -109,6 +112,22 @@ def test_i01_names_in_an_index_are_text_and_open_no_tag(build: Any, tmp_path: Pa
     for name in HOSTILE:
         # As a choice of engines, and in the row of the run.
         assert page.cells.count(name) == 2
+
+
+@pytest.mark.parametrize("make", EXPERIMENTS, ids=lambda make: make.__name__)
+def test_i01_i02_i03_names_in_the_page_of_an_experiment_are_text_and_open_no_tag(
+    build: Any, make: Callable[..., str]
+) -> None:
+    html = make(build, all_called(" ".join(HOSTILE)))
+    page = Page(html)
+    assert not {"img", "id"} & set(page.tags)
+    assert not {"onerror", "src"} & page.attributes
+    drawings = page.tags.count("svg")
+    assert drawings == page.tags.count("figure") >= 2
+    assert page.tags.count("title") == 1 + drawings
+    assert page.tags.count("script") == html.count("</script>") == 1 + html.count('class="points"')
+    text = " ".join(page.cells)
+    assert [name for name in HOSTILE if name not in text] == []
 
 
 @pytest.mark.parametrize("name", HOSTILE)

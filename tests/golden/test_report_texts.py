@@ -1,4 +1,4 @@
-"""What a report says of one run of each shape, held against `reports/` beside this file.
+"""What a page says of one run, or one experiment, of each shape, held against `reports/` beside it.
 
 Where a change is meant: BATCHMARK_GOLDEN=write, run these tests, and read the difference in git.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from experiments import EXPERIMENTS
 
 from harness.analyzer.summarize import summarize
 from harness.core.engine import EngineSpec
@@ -22,12 +23,13 @@ from harness.core.record import Outcome, RequestRecord
 from harness.core.workload import Load, LoadKind
 from harness.gate.comparison import compare
 from reports.page import ReportedRun, render_report
+from reports.svg import Picture
 
 KEPT = Path(__file__).with_name("reports")
 POISSON = Load(LoadKind.POISSON, rate_rps=10.0)
 CLOSED = Load(LoadKind.CLOSED, concurrency=4)
 # Held by tests of their own: the glossary, and the facts that a manifest lists.
-LEFT_OUT = ("definitions", "manifest", "reproduce")
+LEFT_OUT = ("definitions", "manifest", "reproduce", "method")
 BLOCKS = ("tr", "p", "h1", "h2", "h3", "li", "figcaption", "caption", "summary", "section")
 
 
@@ -158,7 +160,14 @@ SHAPES: tuple[Callable[[Any], str], ...] = (
     all_failed,
     interrupted,
     empty,
+    *EXPERIMENTS,
 )
+
+
+@pytest.fixture(autouse=True)
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawings are left out of what is held, and take most of the time of a page."""
+    monkeypatch.setattr(Picture, "_for_page", ("<svg></svg>", ()))
 
 
 @cache
@@ -167,7 +176,7 @@ def lines_of(shape: Callable[[Any], str], build: Any) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
-def test_a_report_says_what_it_said(build: Any, shape: Callable[[Any], str]) -> None:
+def test_a_page_says_what_it_said(build: Any, shape: Callable[[Any], str]) -> None:
     said = "\n".join(lines_of(shape, build)) + "\n"
     file = KEPT / f"{shape.__name__}.txt"
     if os.environ.get("BATCHMARK_GOLDEN") == "write":

@@ -47,6 +47,11 @@ def test_a_page_that_is_there_is_replaced_only_when_that_is_meant(
     assert out.read_text() != "mine"
 
 
+def test_a_file_system_that_takes_no_file_is_said_in_words(runs: Path) -> None:
+    with pytest.raises(UsageError, match="cannot write /proc/page.html: .*name another file"):
+        command.index(runs, Path("/proc/page.html"), replaces=False)
+
+
 def test_runs_and_an_index_are_not_asked_for_at_once(runs: Path) -> None:
     with pytest.raises(UsageError, match="is named beside --index"):
         command.index(runs, None, (runs / "good",), replaces=False)

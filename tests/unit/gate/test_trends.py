@@ -158,7 +158,8 @@ def test_a_row_of_the_index_holds_the_run_and_says_why_a_number_is_missing(build
     assert rows[0]["Run"].link == "job/report.html"
     assert (rows[0]["output tok/s"].text, rows[0]["output tok/s"].exact) == ("123 tok/s", 123.456)
     assert rows[0]["Started (UTC)"].text == "2030-01-01 00:01"
-    assert rows[1]["output tok/s"].note == "not measured: it has no summary.json"
+    assert rows[1]["output tok/s"].text == "\u2013\u00b2"
+    assert table.notes[1] == "\u00b2 it has no summary.json"
     assert [row["Verdict"].text for row in rows] == [
         "VALID",
         "complete, no numbers",

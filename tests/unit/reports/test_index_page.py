@@ -168,3 +168,13 @@ def test_the_page_fetches_nothing_and_the_same_runs_give_the_same_page(build: An
 
     assert not re.search(r"https?:(?!//www\.w3\.org/2000/svg)|@import|url\((?!#)", page)
     assert page == render_index(index(*history(build, "a")), Path())
+
+
+def test_thousands_of_runs_are_one_page_that_says_each_reason_once(build: Any) -> None:
+    bare = replace(run(build, 0), validity=None, values={}, doubt="it has no summary.json")
+    runs = [replace(bare if i % 3 else run(build, 0), name=f"job/{i}") for i in range(2_000)]
+    page = render_index(index(*runs), Path())
+
+    assert page.count('<th scope="row"') == 2_000
+    assert said(page).count("it has no summary.json") == 1
+    assert len(page) < 5_000_000
