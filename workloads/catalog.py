@@ -90,11 +90,31 @@ def make_arrivals(
 
     `residue` counts the prompts whose text has another number of tokens than they have.
     """
-    due_ns = _due_instants_ns(spec, load, repeat_mix, seed)
+    due_ns = mix_instants_ns(spec, load, repeat_mix, seed)
     rows = shapes(spec, due_ns)
     if _is_of_old(spec, options):
         return _mixed(spec, rows, seed)
     return materialise(rows, _options(spec, options), seed, residue)
+
+
+def mix_instants_ns(
+    spec: WorkloadSpec, load: Load, repeat_mix: int | None, seed: int
+) -> tuple[int, ...]:
+    """When the requests of `build_workload`, or its sessions, are due; it says what is raised."""
+    arrivals = random.Random(f"{seed}/arrivals")  # noqa: S311 - reproducible, not secret
+    if spec.trace is not None:
+        msg = f"{spec.name} is a trace, whose requests are read from its file"
+        raise UsageError(f"{msg}; run `batchmark workload fetch {spec.name}`")
+    if load.kind is LoadKind.STAGES:
+        due_ns = stage_instants_ns(load.stages, arrivals)
+        if not due_ns:
+            msg = f"--stages, {load}, has no request with seed {seed}; make it longer"
+            raise UsageError(msg)
+        return due_ns
+    if repeat_mix is None or repeat_mix < 1:
+        msg = f"--repeat-mix is {repeat_mix}; it must be at least 1"
+        raise UsageError(msg)
+    return due_instants_ns(load, repeat_mix * spec.instants, arrivals)
 
 
 def build_warmup(
@@ -143,22 +163,3 @@ def _mixed(
 
 def _options(spec: WorkloadSpec, options: PromptOptions | None) -> PromptOptions:
     return replace(options or PromptOptions(), token_ids=spec.token_ids)
-
-
-def _due_instants_ns(
-    spec: WorkloadSpec, load: Load, repeat_mix: int | None, seed: int
-) -> tuple[int, ...]:
-    arrivals = random.Random(f"{seed}/arrivals")  # noqa: S311 - reproducible, not secret
-    if spec.trace is not None:
-        msg = f"{spec.name} is a trace, whose requests are read from its file"
-        raise UsageError(f"{msg}; run `batchmark workload fetch {spec.name}`")
-    if load.kind is LoadKind.STAGES:
-        due_ns = stage_instants_ns(load.stages, arrivals)
-        if not due_ns:
-            msg = f"--stages, {load}, has no request with seed {seed}; make it longer"
-            raise UsageError(msg)
-        return due_ns
-    if repeat_mix is None or repeat_mix < 1:
-        msg = f"--repeat-mix is {repeat_mix}; it must be at least 1"
-        raise UsageError(msg)
-    return due_instants_ns(load, repeat_mix * spec.instants, arrivals)

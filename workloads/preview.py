@@ -79,7 +79,11 @@ class Sharing:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A workload in figures. A part is None where no request has what it is made of."""
+    """A workload in figures. A part is None where no request has what it is made of.
+
+    `text_outputs` are requests whose source has the answer, as a text that only a tokenizer can
+    count.
+    """
 
     requests: int
     sessions: int
@@ -88,6 +92,7 @@ class Preview:
     output: Spread | None
     prompt_lengths: NDArray[np.int64]
     output_lengths: NDArray[np.int64]
+    text_outputs: int
     pace: Pace | None
     sharing: Sharing
 
@@ -98,8 +103,8 @@ class Preview:
 
     @property
     def unknown_outputs(self) -> int:
-        """Requests whose source does not say how long the answer is."""
-        return self.requests - len(self.output_lengths)
+        """Requests whose source neither has the answer nor says how long it is."""
+        return self.requests - len(self.output_lengths) - self.text_outputs
 
     def offered_tok_s(self, lengths: NDArray[np.int64]) -> float | None:
         """`lengths` in all over the time in which requests are due; None when due at once."""
@@ -116,6 +121,7 @@ def preview_shapes(shapes: Iterable[Shape]) -> Preview:
     tally = _Tally()
     for shape in shapes:
         tally.add(shape.prompt_tokens, shape.output_tokens, shape.session)
+        tally.text_outputs += shape.output_tokens is None and shape.answer is not None
         if shape.due_ns is not None and shape.turn == 0:
             tally.due_ns.append(shape.due_ns)
         if shape.blocks is not None:
@@ -150,6 +156,7 @@ class _Tally:
     prompt: array[int] = field(default_factory=lambda: array("q"))
     output: array[int] = field(default_factory=lambda: array("q"))
     due_ns: array[int] = field(default_factory=lambda: array("q"))
+    text_outputs: int = 0
     sessions: Counter[str] = field(default_factory=Counter)
     unique: int = 0
     prompts: set[int] = field(default_factory=set)
@@ -198,6 +205,7 @@ class _Tally:
             output=_spread(output) if len(output) else None,
             prompt_lengths=prompt,
             output_lengths=output,
+            text_outputs=self.text_outputs,
             pace=_pace(np.array(self.due_ns, dtype=np.int64)) if len(self.due_ns) > 1 else None,
             sharing=Sharing(
                 distinct_prompts=self.unique + len(self.prompts),

@@ -78,11 +78,15 @@ def open_requests(plan: TracePlan) -> OpenTrace:
     with it, and, while rows are read, where one is faulty or there are fewer than were asked for.
     """
     flags = plan.flags
-    trace = open_trace(plan.path, flags.format, cast("TimeUnit | None", flags.time_unit))
+    unit = cast("TimeUnit | None", flags.time_unit)
+    trace = open_trace(plan.path, flags.format, unit, flags.draw_seed or 0)
     first = next(trace.shapes)
     shapes: Iterator[Shape] = chain([first], trace.shapes)
     has_times = first.due_ns is not None
     _require_times(flags, plan, has_times=has_times)
+    if flags.draw_seed is not None and flags.thin is None and trace.format.drawn is None:
+        msg = f"--draw-seed is {flags.draw_seed}, but nothing of {plan.path.name} is drawn"
+        raise UsageError(f"{msg}; leave it out, or add --thin")
     if has_times and plan.load is None:
         shapes = _at_own_times(shapes, flags, plan.seed)
     if flags.requests is not None:
@@ -97,7 +101,7 @@ def open_requests(plan: TracePlan) -> OpenTrace:
 def _at_own_times(shapes: Iterable[Shape], flags: SourceFlags, seed: int) -> Iterator[Shape]:
     """`shapes` thinned, spread within ticks, and with all times scaled, as far as flags say."""
     if flags.thin is not None:
-        rng = random.Random(f"{seed}/thin")  # noqa: S311 - reproducible, not secret
+        rng = random.Random(f"{flags.draw_seed or 0}/thin")  # noqa: S311 - not secret
         shapes = thinned(shapes, flags.thin, rng)
     scale = flags.time_scale or 1.0
     shapes, same = tee(shapes)

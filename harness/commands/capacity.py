@@ -92,6 +92,7 @@ def _open(flags: CapacityFlags, command: tuple[str, ...], version: str) -> _Cour
     window_s = require_window(flags, axis, WINDOW_S)
     first = load_at(flags.run.load, axis, search.start)
     bench = open_bench(flags.run, first, command, version)
+    bench_at(bench, first, FEWEST_REQUESTS)  # which a short trace has not
     if len(bench.plan.engines) > 1:
         names = ", ".join(spec.name for spec in bench.plan.engines)
         msg = f"there are {len(bench.plan.engines)} engines, {names}; search for one at a time"
@@ -133,7 +134,11 @@ async def _search(course: _Course, interruption: Interruption) -> None:
         probe = next_probe([result.tried for result in course.results], course.search)
         if probe is None:
             return
-        turn, bench = _turn(course, probe)
+        try:
+            turn, bench = _turn(course, probe)
+        except UsageError as error:  # a trace has no more requests than it has
+            course.stopped = Stopped(str(error), error.exit_code)
+            return
         stopped = await measure(bench, turn)
         if interruption.exit_code is not None:
             return

@@ -15,7 +15,7 @@ from harness.core.cache import default_cache_folder
 from harness.core.ceilings import read_ceilings, site_of
 from harness.core.clock import Clock, MonotonicClock
 from harness.core.engine import Checked, Engine, EngineSpec
-from harness.core.errors import BatchmarkError, ExitCode
+from harness.core.errors import BatchmarkError, ExitCode, UsageError
 from harness.core.manifest import MachineFacts, RunStatus
 from harness.core.plan import RunPlan
 from harness.core.rundir import create_folder
@@ -32,10 +32,14 @@ from workloads.schedule_file import read_schedule
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a plan sends, and what was named when it was asked for."""
+    """What a plan sends, and what was named when it was asked for.
+
+    `available` is how many requests there are, None where they can be sent over and again.
+    """
 
     sendable: Sendable
     recipe: Recipe
+    available: int | None = None
 
     @property
     def is_locked(self) -> bool:
@@ -51,10 +55,20 @@ class Work:
         return self.sendable.warmup(_asked(plan), plan.warmup_requests, plan.seed + repeat)
 
     def sized(self, plan: RunPlan, requests: int) -> RunPlan:
-        """`plan` with so much of this work that it makes `requests` at least."""
+        """`plan` with so much of this work that it makes `requests` at least.
+
+        Of a trace these are its first ones. Raises UsageError where it has not so many.
+        """
         if isinstance(self.sendable, Mix):
             needed = math.ceil(requests / len(self.sendable.spec.requests))
             return replace(plan, repeat_mix=max(plan.repeat_mix or 1, needed))
+        if self.available is not None and requests > self.available:
+            msg = (
+                f"{plan.load} takes {requests:,} requests, and {plan.workload} has only "
+                f"{self.available:,} that can be sent; take a lower load, or a shorter --window-s: "
+                "the same prompts again would be found in caches"
+            )
+            raise UsageError(msg)
         return replace(plan, source=replace(plan.source, requests=requests))
 
 
@@ -101,6 +115,7 @@ def open_work(plan: RunPlan, name: str | None) -> tuple[RunPlan, Work]:
         first = work.workload(plan, repeat=0)
         if isinstance(sendable, Traced):
             plan = replace(plan, workload=first.name, load=first.load)
+            work = replace(work, available=len(first.arrivals))
     else:
         speed = plan.load.speed or 1.0
         first = read_schedule(plan.schedule, speed, name)

@@ -26,6 +26,8 @@ from harness.core.rundir import create_folder
 def open_bench(flags: RunFlags, first: LoadFlags, command: tuple[str, ...], version: str) -> Bench:
     """What all points share, checked; nothing is written yet. `first` is the load of the first."""
     known = KnownEngines(policies(), read_engines(flags.engines.file))
+    # No load is sent all of a long trace: that it would take days says nothing.
+    flags = replace(flags, source=replace(flags.source, yes=True))
     plan, work = open_work(plan_run(replace(flags, load=first), utc_now(), known), flags.workload)
     return Bench(plan, work, command, version)
 
@@ -36,6 +38,8 @@ def begin(bench: Bench, what: str) -> None:
     engines = checked_engines(plan)
     create_folder(plan.folder)
     console.print_line(f"{plan.workload}, seeds from {plan.seed}: {what}")
+    if bench.work.available is not None:
+        console.print_line("each load is sent the first requests of the trace, as many as it takes")
     console.print_line(f"folder: {plan.folder}")
     keep_preflight(engines, plan.folder)
 
@@ -43,7 +47,9 @@ def begin(bench: Bench, what: str) -> None:
 def bench_at(bench: Bench, load: LoadFlags, requests: int) -> Bench:
     """The bench with that load, and so much of its work that it makes `requests` at least."""
     plan = replace(bench.plan, load=parse_load(load), repeat_mix=load.repeat_mix, names_load=True)
-    return replace(bench, plan=bench.work.sized(plan, requests))
+    plan = bench.work.sized(plan, requests)
+    recipe = replace(bench.work.recipe, reading=plan.source)
+    return replace(bench, plan=plan, work=replace(bench.work, recipe=recipe))
 
 
 def run_name(axis: Axis, level: float) -> str:

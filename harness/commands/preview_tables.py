@@ -16,8 +16,8 @@ BAR_COLUMNS = 40
 _BUCKETS = 12
 _NO_TIMES = "the source has no times, so the load decides when requests are due"
 _AT_ONCE = "all requests are due at once"
-_NO_TOKENIZER = "the prompts are text; name a tokenizer or a model with --tokenizer"
-_NO_LENGTHS = "the source does not say how long the answers are"
+_NO_TOKENIZER = "the {} are text; to count their tokens name a model with --tokenizer"
+_NO_LENGTHS = "the source does not say how long the answers are; --output-tokens will"
 _SHORT = "the requests are due over fewer than 10 windows of this length"
 
 
@@ -76,6 +76,9 @@ def _totals(figures: Preview) -> Table:
     reasons = Reasons()
     pace, sharing = figures.pace, figures.sharing
     untimed = _NO_TIMES if pace is None else _AT_ONCE
+    no_prompts = _NO_TOKENIZER.format("prompts")
+    no_outputs = _NO_TOKENIZER.format("answers") if figures.text_outputs else _NO_LENGTHS
+    offered = _offered(figures, figures.prompt_lengths), _offered(figures, figures.output_lengths)
 
     def row(name: str, text: str | None, reason: str) -> tuple[Cell, Cell]:
         return Cell(name), Cell(text) if text is not None else reasons.cell(reason)
@@ -86,13 +89,13 @@ def _totals(figures: Preview) -> Table:
         rows.append(row("sessions", turns, ""))
     rows += [
         row("distinct prompts", f"{sharing.distinct_prompts:,}", ""),
-        row("prompt blocks seen before", _seen(figures), _NO_TOKENIZER),
-        row("prompt tokens", _sum(figures.prompt_lengths), _NO_TOKENIZER),
-        row("answer tokens", _sum(figures.output_lengths), _NO_LENGTHS),
+        row("prompt blocks seen before", _seen(figures), no_prompts),
+        row("prompt tokens", _sum(figures.prompt_lengths), no_prompts),
+        row("answer tokens", _sum(figures.output_lengths), no_outputs),
         row("due over", _span(pace), untimed),
         row("arrivals", _rate(None if pace is None else pace.rate_rps, "/s"), untimed),
-        row("prompt tokens offered", _offered(figures, figures.prompt_lengths), untimed),
-        row("answer tokens offered", _offered(figures, figures.output_lengths), untimed),
+        row("prompt tokens offered", offered[0], untimed if figures.prompt else no_prompts),
+        row("answer tokens offered", offered[1], untimed if figures.output else no_outputs),
     ]
     if pace is not None and pace.cv is not None:
         rows.append(row("CV of gaps (Poisson: 1)", f"{pace.cv:.2f}", ""))
@@ -134,6 +137,7 @@ def _partly(figures: Preview) -> tuple[str, ...]:
         f"{unknown:,} of {figures.requests:,} requests have no {what}"
         for what, unknown in (
             ("prompt length without a tokenizer", figures.unknown_prompts),
+            ("answer length without a tokenizer", figures.text_outputs),
             ("answer length of their own", figures.unknown_outputs),
         )
         if 0 < unknown < figures.requests

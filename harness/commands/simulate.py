@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import random
-from collections.abc import Iterator, Sequence
+import sys
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass
 
 from engines.scheduling.policies import POLICY_NAMES, make_policy
@@ -12,25 +12,19 @@ from engines.scheduling.scheduler import Limits
 from engines.simulator.calibration import Calibration, beyond
 from engines.simulator.cost_model import CostModel
 from engines.simulator.figures import figures, throughput_ratio
-from engines.simulator.simulate import SimulatedRequest, Simulation, repeat_forever, simulate
+from engines.simulator.simulate import Simulation, repeat_forever, simulate
 from harness import console
 from harness.commands import cost_fitting
+from harness.commands.simulated_work import SimulatedWork, as_over_http, at_once, open_simulated
 from harness.core.errors import ExitCode, UsageError
 from harness.core.flag import require_positive
 from harness.core.jsonable import to_json
-from harness.core.load_flags import LoadFlags, parse_load
+from harness.core.load_flags import LoadFlags
 from harness.core.simulate_flags import SimulateFlags
-from harness.core.units import NS_PER_MS, ms_to_ns
-from harness.core.workload import After
-from workloads.arrivals import due_instants_ns
-from workloads.catalog import load_spec
-from workloads.spec import WorkloadSpec, shapes
+from harness.core.units import ms_to_ns
 
 _STEP_MS = 25.0
 _BLOCK_TOKENS = 16
-# A measured engine is behind HTTP, which takes about so long a request. So its first step begins
-# with the first request of a backlog, and those after it join the second step.
-_HTTP_NS = NS_PER_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,23 +32,23 @@ class _Setting:
     """What all policies of one invocation are simulated with."""
 
     flags: SimulateFlags
-    spec: WorkloadSpec
+    work: SimulatedWork
     limits: Limits
     cost: CostModel
-
-    @property
-    def mix(self) -> tuple[SimulatedRequest, ...]:
-        requests = self.spec.requests
-        return tuple(SimulatedRequest(r.label, r.prompt_tokens, r.output_tokens) for r in requests)
 
 
 def simulate_policy(flags: SimulateFlags, *, as_json: bool) -> ExitCode:
     """Simulate the policy and static batching on the same work; print both, and their ratio."""
-    spec = load_spec(flags.workload)
     _check(flags)
-    _check_work(flags, spec)
+    with redirect_stdout(sys.stderr) if as_json else nullcontext():
+        work = open_simulated(flags)
+    if flags.backlog:
+        if work.has_sessions:
+            msg = f"--backlog repeats a mix without end, and {work.name} has sessions; leave it out"
+            raise UsageError(msg)
+        work = at_once(work)
     calibration = _calibration(flags)
-    setting = _Setting(flags, spec, _limits(flags, spec), _cost(flags, calibration))
+    setting = _Setting(flags, work, _limits(flags, work), _cost(flags, calibration))
     names = dict.fromkeys(("static", flags.policy))
     simulations = {name: _simulate(setting, name) for name in names}
     sides = {name: figures(simulation) for name, simulation in simulations.items()}
@@ -71,7 +65,7 @@ def simulate_policy(flags: SimulateFlags, *, as_json: bool) -> ExitCode:
     if calibration is not None:
         cost_fitting.show(calibration)
     console.print_cautions(cautions)
-    console.print_simulation(to_json(sides), flags.policy, ratio, _context(flags, spec))
+    console.print_simulation(to_json(sides), flags.policy, ratio, _context(flags, work))
     return ExitCode.OK
 
 
@@ -93,15 +87,15 @@ def _cost(flags: SimulateFlags, calibration: Calibration | None) -> CostModel:
     return CostModel(ms_to_ns(flags.step_ms or _STEP_MS), ms_to_ns(prefill_ms))
 
 
-def _limits(flags: SimulateFlags, spec: WorkloadSpec) -> Limits:
-    longest = max(r.prompt_tokens + r.output_tokens for r in spec.requests)
+def _limits(flags: SimulateFlags, work: SimulatedWork) -> Limits:
+    longest = max(r.prompt_tokens + r.output_tokens for r in work.requests)
     if flags.kv_tokens is None:  # then memory is never what limits a batch
         blocks = flags.slots * -(-longest // _BLOCK_TOKENS)
     else:
         blocks = flags.kv_tokens // _BLOCK_TOKENS
         if blocks * _BLOCK_TOKENS < longest:
             msg = (
-                f"--kv-tokens is {flags.kv_tokens}; the longest request of {spec.name} needs "
+                f"--kv-tokens is {flags.kv_tokens}; the longest request of {work.name} needs "
                 f"{longest}"
             )
             raise UsageError(msg)
@@ -125,45 +119,28 @@ def _simulate(setting: _Setting, policy_name: str) -> Simulation:
     flags, limits, cost = setting.flags, setting.limits, setting.cost
     window_ns = None if flags.batch_window_ms is None else ms_to_ns(flags.batch_window_ms)
     policy = make_policy(policy_name, window_ns)
+    requests = setting.work.requests
     if flags.backlog:
-        return simulate(repeat_forever(setting.mix), policy, limits, cost, _end_ns(setting))
-    instants = _arrivals_ns(flags, setting.spec.instants * (flags.repeat_mix or 1))
-    work = list(_work(setting.spec, instants))
-    simulation = simulate(work, policy, limits, cost, in_flight_most=flags.concurrency)
-    if simulation.completed < len(work):
-        in_flight = flags.concurrency or "the last sessions"
+        return simulate(repeat_forever(requests), policy, limits, cost, _end_ns(setting))
+    if flags.calibrate or flags.cost:
+        requests = as_over_http(setting.work)
+    most = setting.work.load.concurrency
+    simulation = simulate(requests, policy, limits, cost, in_flight_most=most)
+    if simulation.completed < len(requests):
         msg = (
-            f"{in_flight} in flight never fill a {policy_name} batch of {flags.slots}; "
-            "give fewer --slots, or --batch-window-ms"
+            f"{most or 'the last sessions'} in flight never fill a {policy_name} batch of "
+            f"{flags.slots}; give fewer --slots, or --batch-window-ms"
         )
         raise UsageError(msg)
     return simulation
-
-
-def _work(spec: WorkloadSpec, due_ns: Sequence[int]) -> Iterator[SimulatedRequest]:
-    """What is sent: a request, or a session, for each of `due_ns`."""
-    last: dict[str | None, int] = {}
-    for index, shape in enumerate(shapes(spec, tuple(due_ns))):
-        after = After(last[shape.session], shape.delay_ns) if shape.turn else None
-        last[shape.session] = index
-        lengths = (shape.prompt_tokens or 0, shape.output_tokens or 0)
-        yield SimulatedRequest(shape.label, *lengths, shape.due_ns or 0, after=after)
-
-
-def _arrivals_ns(flags: SimulateFlags, count: int) -> Sequence[int]:
-    """When requests reach the engine: all at once, at a rate, or one by one as over HTTP."""
-    if flags.rate_rps is None and (flags.calibrate or flags.cost):
-        return range(0, count * _HTTP_NS, _HTTP_NS)
-    load = parse_load(LoadFlags(rate_rps=flags.rate_rps))
-    rng = random.Random(f"{flags.seed}/arrivals")  # noqa: S311 - reproducible, not secret
-    return due_instants_ns(load, count, rng)
 
 
 def _end_ns(setting: _Setting) -> int:
     """The end of a backlog's window: as asked, or that of the mix in static batches."""
     if setting.flags.window_ms is not None:
         return ms_to_ns(setting.flags.window_ms)
-    return simulate(setting.mix, make_policy("static"), setting.limits, setting.cost).ended_ns
+    requests, limits, cost = setting.work.requests, setting.limits, setting.cost
+    return simulate(requests, make_policy("static"), limits, cost).ended_ns
 
 
 def _check(flags: SimulateFlags) -> None:
@@ -173,9 +150,6 @@ def _check(flags: SimulateFlags) -> None:
     for flag, value in (
         ("--slots", flags.slots),
         ("--step-ms", flags.step_ms),
-        ("--repeat-mix", flags.repeat_mix),
-        ("--rate", flags.rate_rps),
-        ("--concurrency", flags.concurrency),
         ("--window-ms", flags.window_ms),
         ("--batch-window-ms", flags.batch_window_ms),
     ):
@@ -190,26 +164,12 @@ def _check(flags: SimulateFlags) -> None:
             raise UsageError(msg)
 
 
-def _check_work(flags: SimulateFlags, spec: WorkloadSpec) -> None:
-    if spec.trace is not None:
-        msg = f"{spec.name} is a trace; what is simulated is a mix, drawn lengths, or sessions"
-        raise UsageError(msg)
-    if flags.backlog and spec.sessions is not None:
-        msg = f"--backlog repeats a mix without end, and {spec.name} has sessions; leave it out"
-        raise UsageError(msg)
-
-
 def _contradictions(flags: SimulateFlags) -> tuple[tuple[bool, str], ...]:
     is_told = flags.step_ms is not None or flags.prefill_ms_per_token is not None
-    is_counted = (flags.repeat_mix, flags.rate_rps, flags.concurrency) != (None, None, None)
     return (
         (
-            flags.backlog and is_counted,
-            "--backlog repeats the mix for a window; leave out --repeat-mix, --rate, --concurrency",
-        ),
-        (
-            flags.rate_rps is not None and flags.concurrency is not None,
-            "give only one of --rate and --concurrency",
+            flags.backlog and flags.load != LoadFlags(),
+            "--backlog repeats the mix for a window; leave out --repeat-mix and every other load",
         ),
         (
             flags.window_ms is not None and not flags.backlog,
@@ -226,11 +186,9 @@ def _contradictions(flags: SimulateFlags) -> tuple[tuple[bool, str], ...]:
     )
 
 
-def _context(flags: SimulateFlags, spec: WorkloadSpec) -> str:
-    load = "backlog" if flags.backlog else f"x{flags.repeat_mix or 1}"
-    rate = f" poisson {flags.rate_rps:g}/s" if flags.rate_rps else ""
-    loop = f" closed loop {flags.concurrency}" if flags.concurrency else ""
-    return ", ".join((f"{spec.name} {load}{rate}{loop}", *_settings(flags), "virtual time"))
+def _context(flags: SimulateFlags, work: SimulatedWork) -> str:
+    title = f"{work.name} backlog" if flags.backlog else work.title
+    return ", ".join((title, *_settings(flags), "virtual time"))
 
 
 def _settings(flags: SimulateFlags) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from workloads import catalog
 from workloads.download import fetch as fetch_trace
 from workloads.preview import Preview, preview_arrivals, preview_shapes
 from workloads.schedule_file import read_schedule
+from workloads.shape import Shape
 from workloads.spec import RequestSpec
 
 # What `show` lists; `preview` says all there is to say of more.
@@ -139,11 +142,18 @@ def _figures(flags: WorkFlags) -> tuple[str, Preview]:
     seed = flags.seed or 0
     opened = sendable.opened(asked, seed)
     if asked.source.tokenizer is None and asked.source.oversize is None:
-        figures = preview_shapes(opened.shapes)
+        figures = preview_shapes(_with_outputs(opened.shapes, asked.source.output_tokens))
     else:
         figures = preview_arrivals(sendable.arrivals(opened, asked, seed))
     tell_source(Workload(sendable.name, seed, None, opened.load, (), opened.source()))
     return f"{sendable.name} {opened.load}", figures
+
+
+def _with_outputs(rows: Iterable[Shape], output_tokens: int | None) -> Iterator[Shape]:
+    """`rows`, of which those without an answer, and its length, ask for `output_tokens`."""
+    for row in rows:
+        is_open = row.output_tokens is None and row.answer is None
+        yield replace(row, output_tokens=output_tokens) if is_open else row
 
 
 def _print_digests(workload: Workload) -> None:

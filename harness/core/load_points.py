@@ -10,12 +10,24 @@ from typing import Annotated
 from harness.core.errors import UsageError
 from harness.core.flag import Flag, Part, require_positive
 from harness.core.load_flags import LoadFlags
+from harness.core.phases import at_mean_rate, parse_phases
 from harness.core.plan import RunFlags
 
 FEWEST_POINTS = 2
 MOST_POINTS = 100
 # The flags of `run` about how a measurement goes, which are those of every point.
 _COURSE = ("seed", "warmup_requests", "out", "deadline_s", "workers")
+# How requests arrive at a rate, and how a trace is read: its own times are those of no rate.
+_ARRIVALS = ("load.arrivals", "load.cv", "load.burstiness", "load.mmpp")
+_READING = (
+    "source.format",
+    "source.oversize",
+    "source.tokenizer",
+    "source.prompts",
+    "source.output_tokens",
+    "source.chat_form",
+    "source.draw_seed",
+)
 # A closed loop begins with all of its slots at once; so many requests a slot let that be forgotten.
 TURNS_OF_A_SLOT = 10
 
@@ -54,12 +66,11 @@ class SweepFlags:
         Part(
             only=(
                 "engines",
-                "load.arrivals",
-                "load.cv",
-                "load.burstiness",
+                *_ARRIVALS,
                 "load.repeat_mix",
                 "slos",
                 *_COURSE,
+                *_READING,
             )
         ),
     ] = field(default_factory=RunFlags)
@@ -99,7 +110,7 @@ class CapacityFlags:
     ] = None
     run: Annotated[
         RunFlags,
-        Part(only=("engines", "load.arrivals", "load.cv", "load.burstiness", *_COURSE)),
+        Part(only=("engines", *_ARRIVALS, *_COURSE, *_READING)),
     ] = field(default_factory=RunFlags)
 
 
@@ -132,10 +143,15 @@ def parse_points(flags: SweepFlags) -> Points:
 
 
 def load_at(arrivals: LoadFlags, axis: Axis, level: float) -> LoadFlags:
-    """The flags of the load with that number; `arrivals` says how requests arrive at a rate."""
-    if axis is Axis.RATE:
-        return replace(arrivals, rate_rps=level)
-    return replace(arrivals, concurrency=round(level))
+    """The flags of the load with that number; `arrivals` says how requests arrive at a rate.
+
+    Rates that jump are all multiplied, so that their mean is `level`.
+    """
+    if axis is Axis.CONCURRENCY:
+        return replace(arrivals, concurrency=round(level))
+    if arrivals.mmpp is not None:
+        return replace(arrivals, mmpp=at_mean_rate(parse_phases(arrivals.mmpp), level))
+    return replace(arrivals, rate_rps=level)
 
 
 def requests_at(axis: Axis, level: float, window_s: float) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.core.errors import UsageError
@@ -42,6 +43,19 @@ def parse_phases(text: str) -> tuple[Phase, ...]:
         msg = f"--mmpp is {text!r}; it needs two phases at least, one with a rate above 0"
         raise UsageError(msg)
     return phases
+
+
+def at_mean_rate(phases: Sequence[Phase], rate_rps: float) -> str:
+    """The words for `phases` with all rates multiplied, so that their mean is `rate_rps`."""
+    mean_rps = sum(p.rate_rps * p.mean_s for p in phases) / sum(p.mean_s for p in phases)
+    return ",".join(
+        f"{_plain(p.rate_rps * rate_rps / mean_rps)}:{_plain(p.mean_s)}" for p in phases
+    )
+
+
+def _plain(number: float) -> str:
+    """Without an exponent, to nine digits after the point."""
+    return f"{number:.9f}".rstrip("0").rstrip(".")
 
 
 def _parse_phase(part: str) -> Phase:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
 from harness.core.engine_flags import BatchedTokens, PadPrompts, Slots, WindowMs
-from harness.core.flag import Flag, Word
-from harness.core.load_flags import Concurrency
+from harness.core.flag import Flag, Part
+from harness.core.load_flags import LoadFlags
+from harness.core.plan import NameUnlessLocked
+from harness.core.source import SourceFlags
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,10 +18,11 @@ class SimulateFlags:
     """The flags of `batchmark simulate`, as typed.
 
     What a step costs is given by `step_ms` and `prefill_ms_per_token`, fitted to the run folders
-    `calibrate`, or read from the file `cost`.
+    `calibrate`, or read from the file `cost`. `backlog` is another one than that of `load`: it
+    never runs empty.
     """
 
-    workload: Annotated[str, Word("WORKLOAD", "A workload's name, or a TOML file.")]
+    workload: NameUnlessLocked = None
     policy: Annotated[str, Flag("static, dynamic or continuous.")] = "continuous"
     slots: Slots = 8
     step_ms: Annotated[float | None, Flag("Fixed time of a step; 25 by default.")] = None
@@ -55,15 +58,14 @@ class SimulateFlags:
     capacity: Annotated[str, Flag("guaranteed_no_evict or max_utilization.")] = (
         "guaranteed_no_evict"
     )
-    repeat_mix: Annotated[int | None, Flag("Send the mix this often, and run to completion.")] = (
-        None
-    )
     backlog: Annotated[bool, Flag("The mix over and over, for a fixed window.", "--backlog")] = (
         False
     )
     window_ms: Annotated[
         float | None, Flag("The window; the mix in static batches by default.")
     ] = None
-    rate_rps: Annotated[float | None, Flag("Poisson arrivals, requests a second.", "--rate")] = None
-    concurrency: Concurrency = None
-    seed: Annotated[int, Flag("Seed of the Poisson arrivals.")] = 0
+    load: Annotated[LoadFlags, Part(without=("backlog",))] = field(default_factory=LoadFlags)
+    seed: Annotated[int | None, Flag("Seed of due times; 0 by default.")] = None
+    source: Annotated[SourceFlags, Part(without=("oversize", "prompts", "yes"))] = field(
+        default_factory=SourceFlags
+    )

@@ -26,6 +26,7 @@ _OF_A_TRACE = (
     "oversize",
     "output_tokens",
     "chat_form",
+    "draw_seed",
 )
 
 
@@ -43,7 +44,7 @@ class SourceFlags:
         float | None, Flag("Replay a trace in so many times its time: 0.5 is twice as fast.")
     ] = None
     thin: Annotated[
-        float | None, Flag("Keep this share of a trace's sessions, drawn by the seed.")
+        float | None, Flag("Keep this share of a trace's sessions, drawn by --draw-seed.")
     ] = None
     spread: Annotated[
         float | None, Flag("Move requests of one tick of a trace apart within so many seconds.")
@@ -63,6 +64,13 @@ class SourceFlags:
     ] = None
     chat_form: Annotated[
         str | None, Flag("Messages to text: by the model's template, or plain.")
+    ] = None
+    draw_seed: Annotated[
+        int | None,
+        Flag(
+            "Which requests a trace has where they are drawn: by --thin, or from the rates of "
+            "ServeGen. 0 by default; not --seed, so that every repeat has the same work."
+        ),
     ] = None
     yes: Annotated[bool, Flag("A schedule of more than a day is meant.", "--yes")] = False
 

@@ -104,3 +104,23 @@ def test_a_trace_with_times_keeps_them_its_rows_and_their_order(tmp_path: Path) 
     assert [(s.due_ns, s.prompt_tokens) for s in shapes] == [
         (7 * i * MS, 10 + i) for i in range(25)
     ]
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "first"),
+    [
+        ("azure2023_invented.csv", "azure", (512, 16)),
+        ("burstgpt_v1_invented.csv", "burstgpt", (301, 25)),
+        ("mooncake_invented.jsonl", "mooncake", (1100, 40)),
+        ("bailian_invented.jsonl", "bailian", (20, 7)),
+    ],
+)
+def test_k9_traces_of_the_published_shapes_are_told_apart_by_their_first_lines(
+    file: str, name: str, first: tuple[int, int]
+) -> None:
+    trace = open_trace(Path(__file__).parents[1] / "traces" / file)
+    shapes = list(trace.shapes)
+
+    assert (trace.format.name, trace.is_guessed) == (name, True)
+    assert (shapes[0].prompt_tokens, shapes[0].output_tokens) == first
+    assert shapes[0].due_ns == 0

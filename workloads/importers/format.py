@@ -24,6 +24,9 @@ class Format:
     `delay_ns` as the file has them, taken to be in `time`: `open_trace` takes them to the unit that
     was asked for, sorts the shapes, counts from the first one, and numbers the turns of sessions.
     It counts in the Losses what it does not take, and raises TraceError for what it cannot read.
+
+    `drawn` is of a format whose files hold rates and distributions in place of requests: it says
+    in words what was drawn from a file that was read, and with which seed.
     """
 
     name: str
@@ -32,3 +35,4 @@ class Format:
     time: TimeUnit | Literal["wall clock"] | None
     detect: Callable[[Head], bool]
     read: Callable[[TraceFile, Losses], Iterator[Shape]]
+    drawn: Callable[[TraceFile], str] | None = None

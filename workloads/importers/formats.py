@@ -20,6 +20,7 @@ from workloads.importers.mooncake import MOONCAKE
 from workloads.importers.openai_chat import OPENAI_BATCH, OPENAI_CHAT
 from workloads.importers.otel import OTEL
 from workloads.importers.row import TimeUnit
+from workloads.importers.servegen import SERVEGEN
 from workloads.importers.sglang import (
     SGLANG_AGENTIC,
     SGLANG_AUTOBENCH,
@@ -49,6 +50,7 @@ FORMATS: tuple[Format, ...] = (
     OPENAI_BATCH,
     OPENAI_CHAT,
     OTEL,
+    SERVEGEN,
     SGLANG_AGENTIC,
     SGLANG_AUTOBENCH,
     SGLANG_CUSTOM,
@@ -74,7 +76,8 @@ class Detected:
 class Trace:
     """The requests of a file, to be read once, in order of time, and what is known of them.
 
-    `losses` is whole only when all shapes were read. `time` says in words how times were read.
+    `losses` is whole only when all shapes were read. `time` says in words how times were read, and
+    what was drawn, where the file holds no requests.
     """
 
     file: TraceFile
@@ -121,7 +124,8 @@ def detect_format(file: TraceFile, named: str | None) -> Detected:
         words = f"{candidates[0].title}, by its fields; --format names another"
         return Detected(candidates[0], guessed=True, words=words)
     if candidates:
-        msg = f"{file.path} may be one of {_names(candidates)}; say which with --format"
+        choices = " or ".join(f"--format {f.name} ({_about(f)})" for f in candidates)
+        msg = f"{file.path} has the fields of more than one format; add {choices}"
     else:
         seen = ", ".join(map(repr, sorted(file.head.fields)))[:200] or "no fields with names"
         msg = (
@@ -132,22 +136,36 @@ def detect_format(file: TraceFile, named: str | None) -> Detected:
 
 
 def open_trace(
-    path: Path, named_format: str | None = None, time_unit: TimeUnit | None = None
+    path: Path,
+    named_format: str | None = None,
+    time_unit: TimeUnit | None = None,
+    draw_seed: int = 0,
 ) -> Trace:
     """The requests of the file at `path`, in the format called `named_format`, or the one guessed.
 
-    `time_unit` is that of the file's times, where it is not the format's. Rows are read as the
-    shapes are taken, up to 32,768 of them ahead, so that those out of order are put right.
+    `time_unit` is that of the file's times, where it is not the format's. Requests are drawn with
+    `draw_seed` where the file has only rates. Rows are read as the shapes are taken, up to 32,768
+    of them ahead, so that those out of order are put right.
 
     Raises UsageError as `TraceFile`, `detect_format` and `on_one_clock` do, and TraceError for a
     row that is not what the format says: here, or when the shapes are taken.
     """
-    file = TraceFile(path)
+    file = TraceFile(path, draw_seed)
     detected = detect_format(file, named_format)
     losses = Losses()
     shapes = detected.format.read(file, losses)
     ordered, clock = on_one_clock(shapes, file, detected.format, time_unit, losses)
-    return Trace(file, detected, ordered, losses, clock.words)
+    said = clock.words
+    if detected.format.drawn is not None:
+        said += f"; {detected.format.drawn(file)}"
+    return Trace(file, detected, ordered, losses, said)
+
+
+def _about(source: Format) -> str:
+    """What tells a format from others with the same fields: whose it is, and in what its times."""
+    if source.time is None or source.time == "wall clock":
+        return source.title
+    return f"{source.title}, times in {source.time}"
 
 
 def _names(formats: tuple[Format, ...] | list[Format]) -> str:

@@ -74,6 +74,13 @@ class Row:
             self.refuse(key, f"a whole number from 0 to {most}")
         return int(number)
 
+    def quantity(self, key: str, most: float) -> float:
+        """A number from 0 to `most`, whole or not."""
+        value = float(self._decimal(key))
+        if not 0 <= value <= most:
+            self.refuse(key, f"a number from 0 to {most:g}")
+        return value
+
     def instant_ns(self, key: str, unit: TimeUnit) -> int:
         """A time or a duration, given in `unit`, in whole ns; it may not be negative."""
         value = self._decimal(key)

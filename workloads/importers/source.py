@@ -11,7 +11,7 @@ import gzip
 import hashlib
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
@@ -32,15 +32,19 @@ _DAMAGED = (EOFError, zlib.error, OSError)
 
 
 class TraceFile:
-    """A file of rows. `row` is the number of the row that was handed out last."""
+    """A file of rows. `row` is the number of the row that was handed out last.
 
-    def __init__(self, path: Path) -> None:
+    `draw_seed` is what requests are drawn from where the file has only rates and distributions.
+    """
+
+    def __init__(self, path: Path, draw_seed: int = 0) -> None:
         """Open `path` and look at its start.
 
         Raises UsageError when it cannot be read, is empty, is no text, or is only a pointer to data
         that Git LFS keeps elsewhere.
         """
         self.path = path
+        self.draw_seed = draw_seed
         self.row = 0
         self._is_ended = True
         first = self._first_bytes()
@@ -71,21 +75,22 @@ class TraceFile:
             return self.rows_of(self.json_document())
         return self.json_lines(losses) if self.head.is_json else self.csv_rows(losses)
 
-    def csv_rows(self, losses: Losses) -> Iterator[Row]:
-        """The rows under a header, by the names of the columns. A last line that is cut is dropped.
+    def csv_rows(self, losses: Losses, columns: Sequence[str] = ()) -> Iterator[Row]:
+        """The rows by the names of the columns: those of the header, or of a file without one.
 
-        Raises TraceError for a row with more or fewer fields than the header.
+        A last line that is cut is dropped. Raises TraceError for a row with more or fewer fields.
         """
         csv.field_size_limit(LONGEST_LINE)
         rows = self._csv_fields(losses)
-        columns = self._columns(next(rows, []))
+        named_by = "the format has" if columns else "the header names"
+        columns = columns or self._columns(next(rows, []))
         for fields in rows:
             if not self._is_ended and (len(fields) < len(columns) or not fields[-1]):
                 losses.drop(CUT, self.row)
             elif len(fields) == len(columns):
                 yield Row(self.row, dict(zip(columns, fields, strict=True)), self.path)
             else:
-                self._refuse(f"has {len(fields)} fields, the header names {len(columns)}")
+                self._refuse(f"has {len(fields)} fields, {named_by} {len(columns)}")
 
     def json_lines(self, losses: Losses) -> Iterator[Row]:
         """The objects of a file with one in each line. A last line that is cut is dropped.

@@ -53,6 +53,27 @@ def test_texts_say_that_a_tokenizer_is_wanted() -> None:
     assert "1 of 2 requests have no answer length of their own" in said
 
 
+def test_answers_that_are_texts_need_a_tokenizer_and_are_not_said_to_be_missing() -> None:
+    said = printed([Shape(None, None, text="hi", answer="Hello", due_ns=k * S) for k in range(3)])
+
+    assert "the prompts are text; to count their tokens name a model with --tokenizer" in said
+    assert "the answers are text; to count their tokens name a model with --tokenizer" in said
+    assert "does not say how long" not in said
+    assert "due at once" not in said, "these come one a second"
+    assert "arrivals | 1.00/s" in said
+
+
+def test_answers_of_which_only_some_are_texts_are_counted_apart() -> None:
+    said = printed([Shape(5, 3), Shape(5, None, answer="Hello"), Shape(5, None)])
+
+    assert "1 of 3 requests have no answer length without a tokenizer" in said
+    assert "1 of 3 requests have no answer length of their own" in said
+
+
+def test_answers_of_unknown_length_say_how_to_give_one() -> None:
+    assert "--output-tokens" in printed([Shape(5, None), Shape(6, None)])
+
+
 def test_what_is_shared_is_told_in_blocks() -> None:
     shared = [Shape(1024, 1, blocks=PrefixBlocks((0, k), 512)) for k in (1, 2)]
 

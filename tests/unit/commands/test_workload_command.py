@@ -91,7 +91,12 @@ WRONG = [
     (("preview", "empty.csv"), ("empty.csv is empty",)),
     (("preview", "azure.csv", "--format", "parquet"), ("'parquet'", "burstgpt")),
     (("preview", "azure.csv", "--format", "mooncake"), ("azure.csv",)),
-    (("preview", "twofold.jsonl"), ("may be one of", "--format")),
+    (
+        ("preview", "twofold.jsonl"),
+        ("add --format guidellm-trace (", "times in s) or --format mooncake (", "times in ms)"),
+    ),
+    (("preview", "azure.csv", "--draw-seed", "3"), ("--draw-seed is 3", "nothing", "add --thin")),
+    (("preview", "eight-agents", "--draw-seed", "3"), ("--draw-seed", "leave out")),
     (("preview", "azure.csv", "--time-unit", "h"), ("--time-unit is 'h'", "ms")),
     (("preview", "azure.csv", "--time-unit", "ms"), ("--time-unit", "dates")),
     (

@@ -119,3 +119,12 @@ def test_a_closed_loop_has_no_window() -> None:
         require_window(replace(NONE, window_s=30.0), Axis.CONCURRENCY, 20)
     assert require_window(replace(NONE, window_s=30.0), Axis.RATE, 20) == 30
     assert require_window(NONE, Axis.CONCURRENCY, 20) == 20
+
+
+def test_rates_that_jump_are_all_multiplied_so_that_their_mean_is_the_point() -> None:
+    load = parse_load(load_at(LoadFlags(mmpp="40:5,0:15"), Axis.RATE, 2.0))
+
+    assert load.kind is LoadKind.MMPP
+    assert [(phase.rate_rps, phase.mean_s) for phase in load.phases] == [(8, 5), (0, 15)]
+    with pytest.raises(UsageError, match="give only one of"):
+        parse_load(load_at(LoadFlags(mmpp="40:5,0:15"), Axis.CONCURRENCY, 2.0))

@@ -3,11 +3,24 @@
 import pytest
 
 from harness.core.errors import UsageError
-from harness.core.phases import Phase, parse_phases
+from harness.core.phases import Phase, at_mean_rate, parse_phases
 
 
 def test_a_phase_is_a_rate_and_the_seconds_that_it_lasts_on_average() -> None:
     assert parse_phases("30:5, 3.5:15,0:.5") == (Phase(30, 5), Phase(3.5, 15), Phase(0, 0.5))
+
+
+@pytest.mark.parametrize("rate_rps", [0.001, 0.5, 10.0, 12345.678])
+def test_phases_are_brought_to_a_mean_rate_and_keep_their_times_and_proportions(
+    rate_rps: float,
+) -> None:
+    scaled = parse_phases(at_mean_rate(parse_phases("30:5,3.5:15,0:.5"), rate_rps))
+
+    assert [phase.mean_s for phase in scaled] == [5, 15, 0.5]
+    mean = sum(p.rate_rps * p.mean_s for p in scaled) / 20.5
+    assert mean == pytest.approx(rate_rps, rel=1e-5)
+    assert scaled[0].rate_rps / scaled[1].rate_rps == pytest.approx(30 / 3.5, rel=1e-4)
+    assert scaled[2].rate_rps == 0
 
 
 def test_phases_say_their_rates_and_times() -> None:

@@ -91,6 +91,18 @@ def test_one_seed_spreads_alike_and_another_does_not(burst: Path) -> None:
     assert dues_s(one) != dues_s(other)
 
 
+def test_every_seed_of_a_run_thins_to_the_same_rows_unless_they_are_drawn_anew(
+    burst: Path,
+) -> None:
+    one, other, anew = (
+        [a.request.max_tokens for a in sent(opened(burst, seed=seed, thin=0.5, draw_seed=draw))]
+        for seed, draw in ((1, None), (2, None), (1, 5))
+    )
+
+    assert one == other
+    assert one != anew
+
+
 def test_a_named_load_keeps_order_and_lengths_and_sets_the_times(burst: Path) -> None:
     trace = opened(burst, POISSON)
     made = sent(trace)

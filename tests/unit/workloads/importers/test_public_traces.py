@@ -7,12 +7,15 @@ the files by other means than this code.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from workloads.importers.formats import Trace, open_trace
+from harness.core.errors import UsageError
+from workloads.importers.formats import Trace, detect_format, open_trace
+from workloads.importers.source import TraceFile
 from workloads.shape import Shape
 
 FOLDER = os.environ.get("BATCHMARK_TRACES")
@@ -22,14 +25,15 @@ AZURE_CODE = "AzureLLMInferenceTrace_code.csv"
 AZURE_CONV = "AzureLLMInferenceTrace_conv.csv"
 MOONCAKE_CONVERSATION = "mooncake_conversation_trace.jsonl"
 MOONCAKE_SYNTHETIC = "mooncake_synthetic_trace.jsonl"
+SERVEGEN = "servegen/language_m-large_chunk-106"
 PERCENTILES = (25, 50, 75, 90, 95, 99, 100)
 
 
-def opened(name: str, named_format: str | None = None) -> Trace:
+def opened(name: str, draw_seed: int = 0) -> Trace:
     path = Path(FOLDER or "") / name
     if not path.is_file():
         pytest.skip(f"{name} is not there")
-    return open_trace(path, named_format)
+    return open_trace(path, draw_seed=draw_seed)
 
 
 @pytest.fixture(scope="module")
@@ -144,3 +148,44 @@ def test_heads_of_published_files_load_whole(name: str, expected: str, rows: int
     assert (trace.format.name, len(found)) == (expected, rows)
     assert {loss.kind for loss in trace.losses.counted()} <= {"clamped"}
     assert found[0].due_ns in {0, None}
+
+
+def test_servegen_has_the_rates_of_its_windows_and_the_lengths_of_its_dataset() -> None:
+    """Of 2,016 windows two have requests: 10.983/s at a CV of 18.02, then 1.635/s at 5.28. A count
+    varies by its CV times its root; ten draws together by a third of that."""
+    counts = []
+    for seed in range(10):
+        trace = opened(f"{SERVEGEN}-trace.csv", seed)
+        found = list(trace.shapes)
+        due_s = np.array([s.due_ns for s in found]) / 1e9
+        assert due_s[-1] <= 1200
+        counts.append(len(found))
+        prompts, outputs = (
+            [getattr(s, f"{side}_tokens") for s in found] for side in ("prompt", "output")
+        )
+        assert np.mean(prompts) == pytest.approx(88.666, abs=0.03)
+        assert np.mean(outputs) == pytest.approx(9.9625, abs=0.02)
+        assert (min(prompts), max(prompts)) == (81, 102)
+        assert trace.losses.counted() == ()
+    one_sd = ((18.02 * 6590**0.5) ** 2 + (5.28 * 981**0.5) ** 2) ** 0.5
+    assert np.mean(counts) == pytest.approx(6590 + 981, abs=3 * one_sd / 10**0.5)
+    assert "2 of 2,016 windows" in trace.time
+    assert "first at 235800 s" in trace.time
+
+
+def named_of(path: Path) -> list[str | None]:
+    """The formats that are to be named for the file at `path`; none where it is told by itself."""
+    try:
+        detect_format(TraceFile(path), None)
+    except UsageError as error:
+        return re.findall(r"--format (\S+) \(", str(error))
+    return [None]
+
+
+def test_every_file_of_the_folder_loads_and_an_ambiguous_one_says_under_which_formats() -> None:
+    files = [p for p in Path(FOLDER or "").rglob("*") if re.search(r"\.(csv|jsonl?|txt)$", p.name)]
+    for path in sorted(files):
+        formats = named_of(path)
+        assert formats, path
+        for name in formats:
+            assert list(open_trace(path, name).shapes), (path, name)

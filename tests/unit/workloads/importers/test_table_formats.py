@@ -208,8 +208,12 @@ def test_vidur_has_seconds_or_lengths_alone() -> None:
 
 
 def test_a_guidellm_trace_looks_like_mooncake_and_is_not_guessed() -> None:
-    with pytest.raises(UsageError, match="guidellm-trace, mooncake; say which with --format"):
+    with pytest.raises(UsageError) as caught:
         open_trace(TRACES / "guidellm_trace_synthetic.jsonl")
+    assert str(caught.value).endswith(
+        "guidellm_trace_synthetic.jsonl has the fields of more than one format; add --format "
+        "guidellm-trace (GuideLLM traces, times in s) or --format mooncake (Mooncake, times in ms)"
+    )
     in_s, trace = read("guidellm_trace_synthetic.jsonl", "guidellm-trace")
     assert lengths(in_s) == [(0, 256, 128), (500 * MS, 512, 64)]
     assert not trace.is_guessed
