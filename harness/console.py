@@ -30,7 +30,9 @@ from harness.gate.allowance import allowed_line
 from harness.gate.cells import Align, Cell, Column, Table, Tone
 from harness.gate.comparison import ComparisonTable, context_of, phrase
 from harness.gate.comparison_table import comparison_table, headlines
+from harness.gate.lengths import ANSWERS, PROMPTS, mean_tokens
 from harness.gate.preflight import Preflight, preflight_table
+from harness.gate.simulation_table import ratio_line, simulation_table
 from harness.gate.step_table import step_table
 from harness.gate.turn_table import turn_table
 
@@ -39,17 +41,6 @@ RUNS_SIDE_BY_SIDE = 3
 PIPED_COLUMNS = 200
 _NAME_CHARS = 28
 _HEADER_CHARS = 14
-_SIMULATED_TITLES = {
-    "elapsed_ms": "elapsed",
-    "output_tok_s": "output rate",
-    "padding_share": "padded slots",
-    "busy_share": "busy slots",
-    "ttft_ms_mean": "mean TTFT",
-    "ttft_ms_p50": "TTFT p50",
-    "ttft_ms_p99": "TTFT p99",
-    "tpot_ms_mean": "mean TPOT",
-    "e2e_ms_mean": "mean end-to-end latency",
-}
 _STYLES = {
     Tone.PLAIN: "",
     Tone.MUTED: "dim",
@@ -130,7 +121,7 @@ def print_summaries(summaries: Sequence[Summary], console: Console | None = None
     Their cautions are not printed: a caller prints each caution once, at the end.
     """
     out = _out(console)
-    for line in dict.fromkeys(_said_of_work(summary.manifest) for summary in summaries):
+    for line in dict.fromkeys(map(_said_of_work, summaries)):
         print_line(line, out)
     draw(replace(tables.validity_table(summaries), title=""), out)
     draw(tables.check_table(summaries), out)
@@ -243,20 +234,8 @@ def print_simulation(
 
     `sides` maps a policy's name to its figures by name; `context` says what was simulated.
     """
-    names = list(next(iter(sides.values())))
-    rows = [
-        (
-            _SIMULATED_TITLES.get(name, name.replace("_", " ")),
-            *(_simulated(name, side[name]) for side in sides.values()),
-        )
-        for name in names
-    ]
-    print_table(f"Simulated: {context}", ("figure", *sides), rows, console)
-    if any(value is None for side in sides.values() for value in side.values()):
-        why = "nothing came so far in the simulated time"
-        print_line(f"{formatting.NOT_MEASURED}: {why}", console)
-    said = "no ratio of" if ratio is None else f"{ratio:.3f}x"
-    print_line(f"{said} output tok/s, {policy} vs static ({context})", console)
+    draw(simulation_table(sides, context), console)
+    print_line(ratio_line(policy, ratio, context), console)
 
 
 def draw(table: Table, console: Console | None = None) -> None:
@@ -338,11 +317,18 @@ class RunProgress:
             self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
 
 
-def _said_of_work(manifest: RunManifest) -> str:
-    """The context of a run, how many distinct prompts it sent, and what its goodput keeps to."""
+def _said_of_work(summary: Summary) -> str:
+    """The context of a run, what it really sent and received, and what its goodput keeps to.
+
+    What a workload is called says little of that: its 8k may be 7k on average.
+    """
+    manifest = summary.manifest
     work, said = manifest.workload, [context_of(manifest)]
     if work.distinct_prompts is not None:
         said.append(f"{work.distinct_prompts:,} distinct prompts in {work.requests:,} requests")
+    prompts, answers = (mean_tokens(summary, metric) for metric in (PROMPTS, ANSWERS))
+    if prompts is not None and answers is not None:
+        said.append(f"on average {prompts:,.1f} prompt tokens and {answers:,.1f} output tokens")
     if manifest.slos:
         said.append(f"goodput by {', '.join(map(str, manifest.slos))}")
     return "; ".join(said)
@@ -358,18 +344,6 @@ def _time_left(tokens: int, rate: float) -> str:
 def _header(title: str) -> Text:
     """`title`, broken after its hyphens when it is longer than the numbers below it."""
     return Text(title.replace("-", "-\n") if len(title) > _HEADER_CHARS else title)
-
-
-def _simulated(name: str, value: float | None) -> str:
-    if name.endswith("_share"):
-        return formatting.NOT_MEASURED if value is None else f"{100 * value:.2f} %"
-    if name.endswith("_tok_s"):
-        return formatting.NOT_MEASURED if value is None else f"{value:.2f} tok/s"
-    if name == "elapsed_ms" and value is not None:
-        return f"{value:,.0f} ms"
-    if "_ms" in name:
-        return formatting.seconds(None if value is None else value / 1000)
-    return formatting.count(value)
 
 
 def _are_numbers(texts: Iterable[str]) -> bool:

@@ -13,6 +13,8 @@ COLUMNS: dict[str, str] = {
     "side, and else of both sides (Welch). What is common to a pair or a round cancels out.",
     "p": "How likely it is to see so clear a difference, either way, where there is none. It is "
     "given for each row by itself: of 20 without a difference one is below 0.05.",
+    "p of all rows": "p corrected for all rows of the table (Benjamini and Hochberg): of the rows "
+    "that are called a difference below 0.05, about one in 20 is none.",
     "n": "How many pairs, or rounds, a ratio is made of.",
     "reading": "Whether a ratio is good news for the candidate: better or worse; unclear where "
     "its interval holds 1, and with a question mark where it has none.",

@@ -52,11 +52,15 @@ def t_quantile(probability: float, freedom: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class RatioInterval:
-    """A ratio of geometric means, candidate / baseline, and its confidence bounds."""
+    """A ratio of geometric means, candidate / baseline, and its confidence bounds.
+
+    `p` is how likely so clear a difference, either way, is where there is none.
+    """
 
     ratio: float
     lo: float
     hi: float
+    p: float
 
 
 def ratio_of_means(baseline: Sequence[float], candidate: Sequence[float]) -> float:
@@ -107,5 +111,12 @@ def _mean_log(values: Sequence[float]) -> float:
 
 def _interval(mean: float, error: float, freedom: float, confidence: float) -> RatioInterval:
     half = t_quantile((1 + confidence) / 2, freedom) * error
-    bounds = (min(log, LARGEST_LOG) for log in (mean, mean - half, mean + half))
-    return RatioInterval(*map(math.exp, bounds))
+    ratio, lo, hi = (math.exp(min(log, LARGEST_LOG)) for log in (mean, mean - half, mean + half))
+    return RatioInterval(ratio, lo, hi, _two_sided_p(mean, error, freedom))
+
+
+def _two_sided_p(mean: float, error: float, freedom: float) -> float:
+    """That of Student's t; without any noise 0, or 1 when the mean is 0."""
+    if error == 0:
+        return float(mean == 0)
+    return 2 * float(special.stdtr(freedom, -abs(mean) / error))

@@ -32,7 +32,12 @@ from harness.core.manifest import RunManifest
 from harness.core.plan import plan_run
 from harness.core.rundir import create_folder, write_json
 from harness.gate.ablation import Ablation
-from harness.gate.ablation_judging import LevelAttempts, cautions_of, judge_levels
+from harness.gate.ablation_judging import (
+    LevelAttempts,
+    cautions_of,
+    judge_levels,
+    with_one_cut,
+)
 from harness.gate.ablation_remarks import sent_of, shares_prefixes
 from harness.gate.ablation_table import not_counted
 from harness.gate.attempt import Attempt
@@ -108,7 +113,7 @@ def _judge(bench: Bench, levels: Sequence[Level], failed: dict[Path, Stopped]) -
     by_level: dict[str, list[Attempt]] = {level.name: [] for level in levels}
     for turn in turns(plan):
         by_level[turn.spec.name].append(attempt_of(turn, failed.get(turn.folder)))
-    ladder = [LevelAttempts(level, tuple(by_level[level.name])) for level in levels]
+    ladder = with_one_cut([LevelAttempts(level, tuple(by_level[level.name])) for level in levels])
     manifests = [_manifest(rung) for rung in ladder]
     known = [manifest for manifest in manifests if manifest is not None]
     best = next((m for m in known if m.facts.model is not None), next(iter(known), None))

@@ -32,8 +32,9 @@ from harness.gate.agreement_table import agreement_table
 from harness.gate.allowance import allowed_keys, allowed_line
 from harness.gate.attempt import Attempt
 from harness.gate.cells import Tone
+from harness.gate.comparability import DIGEST_SHOWN
 from harness.gate.comparison import ComparisonTable
-from harness.gate.decision import Decision, decide
+from harness.gate.decision import Decision, decide, with_answers
 from harness.gate.decision_table import decision_table
 from harness.gate.duel import (
     Duel,
@@ -50,6 +51,7 @@ from harness.gate.duel_judging import (
     counted_of,
     judged,
     manifests_of,
+    sent_one_schedule,
     with_one_cut,
 )
 from harness.gate.duel_table import (
@@ -161,9 +163,9 @@ async def _fight(match: Match, interruption: Interruption) -> None:
             return
         if wanted < FEWEST_PAIRS:
             continue
-        match.decision = decide(
-            counted, match.rules, is_last_look=look == len(looks), allowed=match.allowed
-        )
+        found = decide(counted, match.rules, is_last_look=look == len(looks), allowed=match.allowed)
+        agreed = None if match.table is None else match.table.agreement
+        match.decision = found if agreed is None else with_answers(found, agreed)
         if not match.decision.needs_more_pairs:
             return
 
@@ -187,7 +189,13 @@ async def _run_pair(match: Match, place: Place) -> None:
         if (run.counted if turn is turns[0] else judged(run)) is None:
             break  # its pair is made again, or the duel is over
     seed = plan.seed + (0 if bench.work.is_locked else place.number - 1)
-    match.pairs = with_one_cut([*match.pairs, PairRuns(place, seed, *runs.values())])
+    made = PairRuns(place, seed, *runs.values())
+    match.pairs = with_one_cut([*match.pairs, made])
+    if len(made.digests) > 1:
+        sent = " and ".join(digest[:DIGEST_SHOWN] for digest in sorted(made.digests))
+        why = f"INVALID: the runs of pair {place.number} were not sent the same bytes ({sent})"
+        match.stopped = Stopped(f"{why}; lock them with `batchmark workload lock`")
+        return
     try:
         match.table = compare_sides(match.sides, match.pairs, match.allowed)
     except NotComparable as error:
@@ -198,20 +206,22 @@ async def _run_pair(match: Match, place: Place) -> None:
 def _keep(match: Match) -> Duel:
     """What is known now, written to the folder, whole."""
     bench, plan, table = match.bench, match.bench.plan, match.table
-    is_locked = bench.work.is_locked
-    doubts = cautions_of(match.pairs, table, match.decision, is_locked=is_locked)
+    is_same = sent_one_schedule(match.pairs)
+    doubts = cautions_of(match.pairs, table, match.decision, is_locked=is_same)
     found = Duel(
         baseline=match.sides[0],
         candidate=match.sides[1],
         context=plan.title if table is None else table.context,
         factors=() if table is None else table.factors,
         allowed=() if table is None else table.allowed,
-        command=repeating(bench.command, plan.seed, is_locked=is_locked),
+        command=repeating(bench.command, plan.seed, is_locked=bench.work.is_locked),
         tool_version=bench.version,
         created_utc=utc_now().isoformat(timespec="seconds"),
         looks=match.rules.pairs,
         pairs=tuple(pair.stored for pair in match.pairs),
-        metrics=() if table is None else metrics_of(counted_of(match.pairs)),
+        metrics=()
+        if table is None
+        else metrics_of(counted_of(match.pairs), is_like_work=table.is_like_work),
         decision=match.decision,
         stopped=None if match.stopped is None else match.stopped.reason,
         agreement=None if table is None else table.agreement,

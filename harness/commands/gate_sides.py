@@ -15,9 +15,9 @@ from harness.commands.kept import read_kept
 from harness.core.clock import utc_now
 from harness.core.errors import UsageError
 from harness.core.rundir import MANIFEST, read_manifest
-from harness.gate.agreement import agreement, agreement_cautions
+from harness.gate.agreement import agreement
 from harness.gate.attempt import FAILED, NOT_RUN
-from harness.gate.baseline import age_cautions, retirement
+from harness.gate.baseline import age_cautions, origin, retirement
 from harness.gate.decision import (
     Decision,
     Pair,
@@ -25,6 +25,7 @@ from harness.gate.decision import (
     is_fit,
     is_fit_to_fail,
     load_name,
+    with_answers,
 )
 from harness.gate.duel import Duel
 from harness.gate.rules import GateRules
@@ -174,18 +175,22 @@ def _decide_saved(
         allowed=sides.allowed,
         names=(saved.name, _engine(runs[0])),
     )
-    doubts = (*found.cautions, *age_cautions(saved, utc_now()))
-    said = (*found.allowed, *retirement(saved, sides.allowed))
-    return _with_answers(replace(found, allowed=said, cautions=doubts), base, runs)
+    now = utc_now()
+    found = replace(
+        found,
+        allowed=(*found.allowed, *retirement(saved, sides.allowed)),
+        baseline_from=origin(saved, now),
+        cautions=(*found.cautions, *age_cautions(saved, now)),
+    )
+    return _with_answers(found, base, runs)
 
 
 def _with_answers(
     decision: Decision, baseline: Sequence[ReportedRun], candidate: Sequence[ReportedRun]
 ) -> Decision:
-    """`decision` with a caution where the two sides gave other answers to the same prompts."""
+    """`decision` after the answers of the two sides were compared."""
     found = agreement([run.folder for run in baseline], [run.folder for run in candidate])
-    doubts = agreement_cautions((decision.baseline_name, decision.candidate_name), found)
-    return replace(decision, cautions=(*decision.cautions, *doubts))
+    return with_answers(decision, found)
 
 
 def _engine(run: ReportedRun) -> str:

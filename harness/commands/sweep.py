@@ -29,8 +29,15 @@ from harness.core.load_points import (
 from harness.core.manifest import RunManifest
 from harness.core.rundir import write_json
 from harness.gate import sweep_table
-from harness.gate.attempt import Attempt, cautions_of_runs
-from harness.gate.sweep import Sweep, point_of, tails_of, with_choices
+from harness.gate.attempt import Attempt
+from harness.gate.sweep import (
+    Sweep,
+    cautions_of,
+    point_of,
+    tails_of,
+    with_choices,
+    with_cuts,
+)
 from harness.loadgen.interruption import Interruption
 from reports.filling import write_page
 from reports.sweep_page import render_sweep
@@ -104,6 +111,8 @@ def _open(flags: SweepFlags, command: tuple[str, ...], version: str) -> _Course:
     for load in loads:
         parse_load(load)
     bench = open_bench(flags.run, loads[0], command, version)
+    for level, load in zip(points.levels, loads, strict=True):
+        bench_at(bench, load, requests_at(points.axis, level, window_s))
     names = ", ".join(spec.name for spec in bench.plan.engines)
     levels = ", ".join(name_of(points.axis, level) for level in points.levels)
     begin(bench, f"{names} at {levels}")
@@ -130,10 +139,14 @@ async def _measure_all(course: _Course, interruption: Interruption) -> None:
 def _judge(course: _Course) -> Sweep:
     """What was measured, in numbers; printed, and kept as JSON and as a page."""
     plan = course.bench.plan
-    found = []
-    for stop in course.stops():
-        attempt = course.attempts.get(stop.turn.folder.name, Attempt(stop.turn.folder.name))
-        found.append(point_of(stop.turn.spec.name, stop.level, plan.seed + stop.place, attempt))
+    stops = list(course.stops())
+    names_of_runs = [stop.turn.folder.name for stop in stops]
+    runs = [course.attempts.get(name, Attempt(name)) for name in names_of_runs]
+    cut = with_cuts([(stop.level, run) for stop, run in zip(stops, runs, strict=True)])
+    found = [
+        point_of(stop.turn.spec.name, stop.level, plan.seed + stop.place, run)
+        for stop, run in zip(stops, cut, strict=True)
+    ]
     names = [spec.name for spec in plan.engines]
     found.sort(key=lambda point: (point.level, names.index(point.engine)))
     tails = tails_of(found)
@@ -147,7 +160,7 @@ def _judge(course: _Course) -> Sweep:
         command=repeating(course.bench.command, plan.seed, is_locked=False),
         tool_version=course.bench.version,
         created_utc=utc_now().isoformat(timespec="seconds"),
-        cautions=cautions_of_runs(course.attempts.values()),
+        cautions=cautions_of(cut),
     )
     write_json(plan.folder / SWEEP, result)
     write_page(plan.folder / PAGE, render_sweep(result, manifests))

@@ -50,6 +50,8 @@ class Code(StrEnum):
     DIFFERENT_OUTPUT = "DIFFERENT_OUTPUT"
     ANSWERS_DIFFER = "ANSWERS_DIFFER"
     EMPTY_ANSWERS = "EMPTY_ANSWERS"
+    OTHER_LENGTHS = "OTHER_LENGTHS"
+    FASTER_DID_OTHER_WORK = "FASTER_DID_OTHER_WORK"
     KNOBS_AT_DEFAULT = "KNOBS_AT_DEFAULT"
     KNOB_NOT_EQUAL = "KNOB_NOT_EQUAL"
     ENGINE_DIFFERS = "ENGINE_DIFFERS"
@@ -156,8 +158,8 @@ TEXTS: dict[Code, tuple[str, str]] = {
         "run both in one command",
     ),
     Code.ONE_SCHEDULE: (
-        "every pair sent the same locked schedule, so other prompts and due times were not tried",
-        "name a workload instead of --schedule, so that each pair draws its own",
+        "every pair sent the same bytes when due, so other prompts and due times were not tried",
+        "name a workload that draws its own for each pair; a schedule or a trace of texts does not",
     ),
     Code.DIFFERENT_PROMPTS: (
         "the two sides sent different prompts of the same shape (seeds {baseline} and {candidate})",
@@ -176,7 +178,7 @@ TEXTS: dict[Code, tuple[str, str]] = {
         "remove the cause and repeat the run",
     ),
     Code.DIFFERENT_OUTPUT: (
-        "the sides received different amounts of output: {baseline:.0f} and {candidate:.0f} tokens",
+        "answers are not equally long: {baseline:.1f} and {candidate:.1f} tokens on average",
         "compare latencies per token only, or make both engines answer at the length asked",
     ),
     Code.ANSWERS_DIFFER: (
@@ -186,6 +188,14 @@ TEXTS: dict[Code, tuple[str, str]] = {
     Code.EMPTY_ANSWERS: (
         "{of_baseline:.1%} of {baseline}'s answers are empty, {of_candidate:.1%} of {candidate}'s",
         "read them (--save-text) before any ratio: an empty answer takes no time to make",
+    ),
+    Code.OTHER_LENGTHS: (
+        "lengths of answers are distributed otherwise on the two sides (K-S p {p:.2g})",
+        "compare latencies per token only, or make both engines answer at the length asked",
+    ),
+    Code.FASTER_DID_OTHER_WORK: (
+        "{faster} is the faster side ({by}) and did other work than {other}: {work}",
+        "read answers of both (--save-text) first: less work done sooner is no faster engine",
     ),
     Code.KNOBS_AT_DEFAULT: (
         "left at each engine's own default, and these differ widely: {knobs}",
@@ -229,7 +239,7 @@ TEXTS: dict[Code, tuple[str, str]] = {
     ),
     Code.BEGINNING_LEFT_OUT: (
         "latencies and rates leave out {left_out} of {requests} requests: the first {cut_s:.1f} s",
-        "both sides are cut alike, failures count all; a longer warm-up leaves out less",
+        "all that is compared is cut alike, failures count all; a longer warm-up leaves out less",
     ),
     Code.BEGINNING_KEPT: (
         "the first {settled_s:.1f} s of {run}, not settled, stay in: {other} cannot be cut, {why}",

@@ -6,7 +6,7 @@ A run that failed or is INVALID counts for nothing: its round gives that level n
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from harness.core.ablation_plan import Level, factors_between
@@ -14,7 +14,7 @@ from harness.core.cautions import Caution, Code, caution
 from harness.core.manifest import RunManifest
 from harness.gate.ablation import METRICS, AblationLevel, climb
 from harness.gate.ablation_remarks import Sent, observe, remarks
-from harness.gate.attempt import Attempt, cautions_of_runs
+from harness.gate.attempt import Attempt, cautions_of_runs, cut_alike
 from harness.gate.comparability import require_comparable
 
 
@@ -24,6 +24,15 @@ class LevelAttempts:
 
     level: Level
     attempts: tuple[Attempt, ...]
+
+
+def with_one_cut(ladder: Sequence[LevelAttempts]) -> list[LevelAttempts]:
+    """`ladder`, with the runs of all levels that count cut alike: they are compared."""
+    cut = iter(cut_alike([a for rung in ladder for a in rung.attempts if a.counted is not None]))
+    return [
+        replace(rung, attempts=tuple(a if a.counted is None else next(cut) for a in rung.attempts))
+        for rung in ladder
+    ]
 
 
 def judge_levels(ladder: Sequence[LevelAttempts], sent: Sent) -> tuple[AblationLevel, ...]:

@@ -81,7 +81,7 @@ def _waterfall(ablation: Ablation, metric: Metric) -> Table:
     values = ablation.values_of(metric.name)
     has_intervals = any(v.to_before is not None and v.to_before.lo is not None for v in values)
     rows = tuple(
-        (Cell(level.name, " + ".join(level.adds)), *_cells(metric, value, reasons, has_intervals))
+        (Cell(level.name), *_cells(metric, value, reasons, has_intervals))
         for level, value in zip(ablation.levels, values, strict=True)
     )
     columns = (
@@ -114,14 +114,12 @@ def _cells(
     if has_intervals:
         yield Cell(interval_text(value.to_before) or "-", tone=Tone.MUTED)
         yield Cell(str(value.to_before.rounds))
-    yield _ratio(metric, value.to_first, reasons)
+    yield _ratio(metric, value.to_first, reasons, certainty(value.to_first))
 
 
-def _ratio(metric: Metric, worth: Worth, reasons: Reasons) -> Cell:
+def _ratio(metric: Metric, worth: Worth, reasons: Reasons, note: str = "") -> Cell:
     if worth.ratio is None:
         return reasons.cell(worth.reason, "none")
-    interval = interval_text(worth)
-    note = worth.reason or f"95 % interval {interval}, {worth.rounds} rounds"
     return Cell(ratio_text(worth), note, _tone(metric, worth))
 
 

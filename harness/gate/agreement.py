@@ -6,7 +6,7 @@ each answer (harness.core.marks), so that two answers are told apart without kee
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,13 +14,11 @@ import numpy as np
 from harness.analyzer.answer_pairs import first_differences, pairs_with
 from harness.analyzer.columns import MISSING, Ints, RecordColumns, columns_of
 from harness.analyzer.frame import output_tokens
-from harness.core.cautions import Caution, Code, caution
+from harness.analyzer.significance import kolmogorov_smirnov
 from harness.core.marks import DIGEST_CHARS
 from harness.core.record import Outcome
 from harness.core.rundir import RunFolder
 
-SAME_SHARE = 0.9
-EMPTY_TOLERANCE = 0.01
 # What can be compared, best first, and what a position counts then.
 IDS, TEXT = "ids_marks", "text_marks"
 UNITS = {IDS: "token", TEXT: "character"}
@@ -34,12 +32,18 @@ class Answers:
 
     `answers` are the requests that ended well, and those that failed only because no token came.
     `empty` of them have no text; None where that is not recorded, or the engine sends only ids.
+    `tokens_` are how long those are that ended well, and `prompt_tokens_mean` is how long their
+    prompts were, as the engine counts them.
     """
 
     answers: int
     tokens_p50: int | None
     tokens_p99: int | None
     empty: int | None
+    tokens_mean: float | None = None
+    tokens_p10: int | None = None
+    tokens_p90: int | None = None
+    prompt_tokens_mean: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,9 @@ class Agreement:
     throughout. Each other pair first differs at or before a position that its marks give:
     `first_difference_p50` is the median of those, and `first_differences` is how many lie in each
     bin of BIN_ENDS. `other_length` pairs have unlike numbers of tokens. Where nothing could be
-    compared `reason` says why.
+    compared `reason` says why. `lengths_p` is how likely numbers of tokens that part so far are
+    where both sides have one distribution of them (Kolmogorov and Smirnov); None where they were
+    not asked for alike, or a side has none.
     """
 
     baseline: Answers
@@ -63,6 +69,7 @@ class Agreement:
     first_differences: tuple[int, ...] = ()
     other_length: int = 0
     reason: str | None = None
+    lengths_p: float | None = None
 
 
 def agreement(baseline: Sequence[RunFolder], candidate: Sequence[RunFolder]) -> Agreement:
@@ -73,7 +80,12 @@ def agreement(baseline: Sequence[RunFolder], candidate: Sequence[RunFolder]) -> 
     """
     base, cand = ([columns_of(run.requests) for run in side] for side in (baseline, candidate))
     of_base, of_cand = _kinds(base), _kinds(cand)
-    known = Agreement(_answers(base, of_base), _answers(cand, of_cand))
+    matched = _matched(baseline, candidate)
+    known = Agreement(
+        _answers(base, of_base),
+        _answers(cand, of_cand),
+        lengths_p=_lengths_p(tuple(zip(*matched, strict=True)) or _if_alike(baseline, candidate)),
+    )
     if not of_base or not of_cand:
         which = "candidate" if of_base else "baseline"
         return replace(known, reason=f"the records of the {which} hold no marks of answers")
@@ -81,32 +93,10 @@ def agreement(baseline: Sequence[RunFolder], candidate: Sequence[RunFolder]) -> 
     if not shared:
         reason = "one side sends token ids and no text, the other text and no token ids"
         return replace(known, reason=reason)
-    matched = _matched(baseline, candidate)
     if not matched:
         seeds = " and ".join(map(_seeds, (baseline, candidate)))
         return replace(known, reason=f"the sides were sent different prompts (seeds {seeds})")
     return _compared(shared[0], matched, known)
-
-
-def agreement_cautions(names: tuple[str, str], found: Agreement) -> Iterator[Caution]:
-    """What `found` makes doubtful about a ratio; `names` are those of baseline and candidate."""
-    if found.first_difference_p50 is not None and found.same < SAME_SHARE * found.prompts:
-        yield caution(
-            Code.ANSWERS_DIFFER,
-            same=found.same,
-            prompts=found.prompts,
-            unit=found.unit,
-            position=found.first_difference_p50,
-        )
-    base, cand = _empty_share(found.baseline), _empty_share(found.candidate)
-    if base is not None and cand is not None and abs(base - cand) > EMPTY_TOLERANCE:
-        yield caution(
-            Code.EMPTY_ANSWERS,
-            baseline=names[0],
-            of_baseline=base,
-            candidate=names[1],
-            of_candidate=cand,
-        )
 
 
 def _compared(
@@ -155,28 +145,54 @@ def _kinds(side: Sequence[RecordColumns]) -> set[str]:
     return kinds if has_text or IDS not in kinds else {IDS}
 
 
+def _if_alike(*sides: Sequence[RunFolder]) -> tuple[Sequence[RecordColumns], ...]:
+    """All runs of each side, where all of them asked for answers of one shape."""
+    shapes = {run.manifest.workload.shape_digest for side in sides for run in side}
+    return tuple([columns_of(run.requests) for run in side] for side in sides if len(shapes) == 1)
+
+
+def _lengths_p(sides: Sequence[Sequence[RecordColumns]]) -> float | None:
+    lengths = [np.concatenate([_lengths(columns) for columns in side]) for side in sides]
+    if not lengths or not all(side.size for side in lengths):
+        return None
+    return kolmogorov_smirnov(*lengths)
+
+
+def _lengths(columns: RecordColumns) -> Ints:
+    """Tokens of each answer that ended well, where they were counted."""
+    tokens = output_tokens(columns)
+    known: Ints = tokens[columns.came_out(Outcome.OK) & (tokens != MISSING)]
+    return known
+
+
 def _answers(side: Sequence[RecordColumns], kinds: set[str]) -> Answers:
     ok = [columns.came_out(Outcome.OK) for columns in side]
-    tokens = np.concatenate([output_tokens(c)[is_ok] for c, is_ok in zip(side, ok, strict=True)])
-    known = tokens[tokens != MISSING]
+    known = np.concatenate([_lengths(columns) for columns in side])
+    prompts = np.concatenate(
+        [c.numbers["prompt_tokens"][is_ok] for c, is_ok in zip(side, ok, strict=True)]
+    )
     no_token = sum(e is not None and e.kind == "empty" for c in side for e in c.errors)
     no_text = sum(int((c.marks[TEXT].lengths == DIGEST_CHARS).sum()) for c in side)
     return Answers(
-        answers=len(tokens) + no_token,
+        answers=sum(int(is_ok.sum()) for is_ok in ok) + no_token,
         tokens_p50=_percentile(known, 50),
         tokens_p99=_percentile(known, 99),
         empty=no_token + no_text if TEXT in kinds else None,
+        tokens_mean=_mean(known),
+        tokens_p10=_percentile(known, 10),
+        tokens_p90=_percentile(known, 90),
+        prompt_tokens_mean=_mean(prompts[prompts != MISSING]),
     )
+
+
+def _mean(values: Ints) -> float | None:
+    return float(values.mean()) if values.size else None
 
 
 def _percentile(values: Ints, percent: int) -> int | None:
     if not values.size:
         return None
     return int(np.quantile(values, percent / 100, method="inverted_cdf"))
-
-
-def _empty_share(side: Answers) -> float | None:
-    return side.empty / side.answers if side.empty is not None and side.answers else None
 
 
 def _seeds(side: Sequence[RunFolder]) -> str:

@@ -15,8 +15,10 @@ ROWS = (
     ("first difference, median", "of the others: the two differ at or before this position"),
     ("first differences", "how many of the others first differ from position to position"),
     ("of another length", "answers with another number of tokens on the two sides"),
-    ("tokens of an answer, p50", "over all answers of a side"),
-    ("tokens of an answer, p99", "over all answers of a side"),
+    ("tokens of a prompt, mean", "as the engine counts them, over all prompts of a side"),
+    ("tokens of an answer, mean", "over all answers of a side"),
+    *((f"tokens of an answer, p{p}", "over all answers of a side") for p in (10, 50, 90, 99)),
+    ("lengths of one distribution, p", "how likely lengths that part so far are (K-S)"),
     ("empty answers", "answers that ended without any text, or any token"),
 )
 
@@ -62,8 +64,11 @@ def _cells(found: Agreement, reasons: Reasons) -> Iterator[Cell]:
         yield from _differences(found)
         yield Cell(_part(found.other_length, found.prompts))
     sides = (found.candidate, found.baseline)
-    yield _both(*(formatting.count(side.tokens_p50) for side in sides))
-    yield _both(*(formatting.count(side.tokens_p99) for side in sides))
+    yield _both(*(_length(side.prompt_tokens_mean) for side in sides))
+    yield _both(*(_length(side.tokens_mean) for side in sides))
+    for name in ("tokens_p10", "tokens_p50", "tokens_p90", "tokens_p99"):
+        yield _both(*(formatting.count(getattr(side, name)) for side in sides))
+    yield Cell(formatting.p_value(found.lengths_p), exact=found.lengths_p)
     yield _both(*map(_empty, sides))
 
 
@@ -80,6 +85,10 @@ def _differences(found: Agreement) -> Iterator[Cell]:
 
 def _part(number: int, total: int) -> str:
     return f"{formatting.count(number)} ({formatting.share(number / total)})"
+
+
+def _length(tokens: float | None) -> str:
+    return formatting.NOT_MEASURED if tokens is None else f"{tokens:,.1f}"
 
 
 def _empty(side: Answers) -> str:

@@ -16,6 +16,7 @@ KEYS = (
     "workload",
     "workload_shape",
     "workload_requests",
+    "prompt_lengths",
     "load",
     "cpu",
     "cores",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
+from harness.analyzer.experiment import summarize_alike
 from harness.analyzer.summary import CheckVerdict, MetricValue, Summary, Validity
 from harness.core.cautions import Caution
 from harness.core.manifest import RunStatus
@@ -66,6 +67,16 @@ class Attempt:
             said = outcome.outcome if outcome.why is None else f"{outcome.outcome}: {outcome.why}"
             return MetricValue(metric, None, said)
         return next(value for value in self.counted.values if value.metric == metric)
+
+
+def cut_alike(attempts: Sequence[Attempt]) -> tuple[Attempt, ...]:
+    """`attempts`, whose numbers are held against each other, with one beginning left out of all.
+
+    Raises ValueError when one of them left nothing.
+    """
+    folders = [run.folder for run in attempts if run.folder is not None]
+    cut = summarize_alike(folders, [run.summary for run in attempts if run.summary is not None])
+    return tuple(replace(run, summary=alike) for run, alike in zip(attempts, cut, strict=True))
 
 
 def cautions_of_runs(attempts: Iterable[Attempt]) -> tuple[Caution, ...]:

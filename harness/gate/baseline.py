@@ -154,6 +154,16 @@ def age_cautions(baseline: Baseline, now: datetime) -> tuple[Caution, ...]:
     return (caution(Code.BASELINE_IS_OLD, days=days),) if days > OLD_AFTER_DAYS else ()
 
 
+def origin(baseline: Baseline, now: datetime) -> str:
+    """Of when and of what the baseline is, in words: what it says is true of no other version."""
+    label, manifest = baseline.label, baseline.manifest()
+    engine = f"{manifest.engine.name} {manifest.facts.version or 'of unknown version'}"
+    days = age_days(baseline, now)
+    return (
+        f"{engine}, measured {label.measured_utc[:10]}, {days} days ago, saved by {label.saved.by}"
+    )
+
+
 def retirement(baseline: Baseline, allowed: Collection[str]) -> tuple[str, ...]:
     """What every output says first of a baseline that is used by leave of `--allow retired`."""
     retired = baseline.label.retired

@@ -17,7 +17,7 @@ READING = (
     "needed, and did not when the whole interval is below it. In between it is unresolved, and was "
     "repeated with twice the requests. A load that the engine did not keep up with is not met. "
     "Each probe is one run with a seed of its own; an engine that batchmark launches is launched "
-    "afresh for it."
+    "afresh for it. Every request that was due counts, also before the run had settled."
 )
 _TONES = {Answer.MET: Tone.GOOD, Answer.NOT_MET: Tone.BAD, Answer.UNRESOLVED: Tone.WARN}
 

@@ -11,20 +11,29 @@ from harness.analyzer.estimators import paired_ratio, ratio_of_means, welch_rati
 from harness.analyzer.grading import is_virtual
 from harness.analyzer.imports.flags import Flag, raised
 from harness.analyzer.metrics import METRICS, find_metric
+from harness.analyzer.significance import benjamini_hochberg
 from harness.analyzer.summary import CheckVerdict, Summary, Validity
 from harness.core.cautions import Caution, Code, caution
 from harness.core.errors import NotComparable, UsageError
 from harness.core.imported import DEFINITIONS
 from harness.core.manifest import RunManifest
 from harness.core.rundir import RunFolder
-from harness.gate.agreement import Agreement, agreement, agreement_cautions
+from harness.gate.agreement import Agreement, agreement
 from harness.gate.allowance import RETIRED, waivers
 from harness.gate.comparability import Difference, Differences, differences, require_comparable
 from harness.gate.formatting import ratio as ratio_text
+from harness.gate.lengths import (
+    ANSWERS,
+    PROMPTS,
+    UNLIKE_WORK,
+    are_unlike,
+    is_bound_to_length,
+    mean_of_side,
+)
+from harness.gate.other_work import agreement_cautions, has_other_lengths
 from harness.gate.topics import topics
 
 INTERVAL_RUNS = 3
-OUTPUT_TOLERANCE = 0.02
 OF_SLOS = ("goodput_frac", "goodput_req_s")
 # What stands before a ratio whose interval contains 1: no difference was shown.
 UNCLEAR = "~"
@@ -39,7 +48,9 @@ class Comparison:
     `baseline` and `candidate` are means over the runs of a side. `ratio` is candidate / baseline,
     as the metric is, whichever direction is better; over several runs it is that of the geometric
     means. `lo` and `hi` bound it with 95 % confidence over repeated runs; None below three runs a
-    side. Where a value is None, `reason` says why.
+    side. `p` is how likely so clear a difference, either way, is where there is none, and `p_table`
+    is that corrected for all rows of its table (Benjamini and Hochberg). Where a value is None,
+    `reason` says why.
     """
 
     metric: str
@@ -49,6 +60,8 @@ class Comparison:
     lo: float | None
     hi: float | None
     reason: str | None = None
+    p: float | None = None
+    p_table: float | None = None
 
     @property
     def is_unclear(self) -> bool:
@@ -84,6 +97,11 @@ class ComparisonTable:
     topics: tuple[str, ...] = ()
     agreement: Agreement | None = None
 
+    @property
+    def is_like_work(self) -> bool:
+        """False where answers are not equally long, so that what follows from that has no ratio."""
+        return not any(row.reason == UNLIKE_WORK for row in self.rows)
+
 
 def compare(
     baseline_name: str,
@@ -108,6 +126,8 @@ def compare(
     is_paired = paired and len(baseline) == len(candidate)
     found = _require_all_comparable(baseline, candidate, allowed, one_factor=not paired)
     rows = tuple(_row(metric.name, baseline, candidate, is_paired=is_paired) for metric in METRICS)
+    answers = (mean_of_side(baseline, ANSWERS), mean_of_side(candidate, ANSWERS))
+    rows = _corrected(_of_unlike_work(rows) if are_unlike(*answers) else rows)
     sides = ((baseline_name, baseline), (candidate_name, candidate))
     return ComparisonTable(
         baseline_name=baseline_name,
@@ -122,7 +142,7 @@ def compare(
             *found.cautions,
             *_about_runs(baseline, candidate, is_paired=is_paired),
             *_about_the_beginning((*baseline, *candidate)),
-            *_about_output(rows),
+            *_about_output(*answers),
             *_about_units(rows, (*baseline, *candidate)),
         ),
         allowed=waivers(
@@ -138,8 +158,30 @@ def with_agreement(
 ) -> ComparisonTable:
     """`table` with how far the answers of both sides agree, and the doubts that this raises."""
     found = agreement(baseline, candidate)
-    doubts = agreement_cautions((table.baseline_name, table.candidate_name), found)
-    return replace(table, agreement=found, cautions=(*table.cautions, *doubts))
+    names = (table.baseline_name, table.candidate_name)
+    return replace(
+        table,
+        agreement=found,
+        rows=_corrected(_of_unlike_work(table.rows)) if has_other_lengths(found) else table.rows,
+        cautions=(*table.cautions, *agreement_cautions(names, found, table.rows)),
+    )
+
+
+def _of_unlike_work(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """`rows`, without the ratios of what follows the length of an answer."""
+    return tuple(
+        replace(row, ratio=None, lo=None, hi=None, p=None, p_table=None, reason=UNLIKE_WORK)
+        if is_bound_to_length(row.metric) and row.ratio is not None
+        else row
+        for row in rows
+    )
+
+
+def _corrected(rows: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """`rows` with each p corrected for all of them: of many rows some look clear by chance."""
+    known = benjamini_hochberg([row.p for row in rows if row.p is not None])
+    corrected = iter(known)
+    return tuple(row if row.p is None else replace(row, p_table=next(corrected)) for row in rows)
 
 
 def context_of(manifest: RunManifest) -> str:
@@ -177,8 +219,33 @@ def _require_all_comparable(
     pairs = list(zip(baseline[1:], candidate[1:], strict=False))
     others = (differences(b.manifest, c.manifest, allowed).cautions for b, c in pairs)
     doubts = dict.fromkeys((*found.cautions, *(doubt for other in others for doubt in other)))
-    waived = tuple(dict.fromkeys((*found.allowed, *within)))
+    prompts = _require_like_prompts(baseline, candidate, allowed)
+    waived = tuple(dict.fromkeys((*found.allowed, *within, *prompts)))
     return Differences(found.refusals, found.factors, tuple(doubts), waived)
+
+
+def _require_like_prompts(
+    baseline: Sequence[Summary], candidate: Sequence[Summary], allowed: Collection[str]
+) -> tuple[Difference, ...]:
+    """How the prompts that were read differ in length, if they do and that was `allowed`.
+
+    A name of a workload, or what was asked for, says little of that where engines, or other tools,
+    make the prompts. Of an INVALID run, of which some prompts may have failed, it is not asked.
+    Raises NotComparable.
+    """
+    means = [mean_of_side(side, PROMPTS) for side in (baseline, candidate)]
+    is_invalid = any(run.validity is Validity.INVALID for run in (*baseline, *candidate))
+    if is_invalid or not are_unlike(*means):
+        return ()
+    found = Difference("prompt lengths", *(f"{mean:,.1f} tokens on average" for mean in means))
+    if found.key not in allowed:
+        sides = (side[0].manifest.run_id for side in (baseline, candidate))
+        msg = (
+            f"{' and '.join(sides)} are not alike: {found}; let both engines read the same "
+            f"prompts, or say that they may differ, with --allow {found.key}"
+        )
+        raise NotComparable(msg)
+    return (found,)
 
 
 def require_repeats(
@@ -223,7 +290,7 @@ def _row(
         reason = f"{fewest} run(s) on a side give no interval ({INTERVAL_RUNS} needed)"
         return Comparison(metric, *values, ratio_of_means(base, cand), None, None, reason)
     found = (paired_ratio if is_paired else welch_ratio)(base, cand)
-    return Comparison(metric, *values, found.ratio, found.lo, found.hi)
+    return Comparison(metric, *values, found.ratio, found.lo, found.hi, p=found.p)
 
 
 def _per_run(metric: str, runs: Sequence[Summary]) -> tuple[list[float], str | None]:
@@ -262,13 +329,10 @@ def _about_the_beginning(runs: Sequence[Summary]) -> Iterator[Caution]:
         yield from islice(said, 1)
 
 
-def _about_output(rows: Sequence[Comparison]) -> Iterator[Caution]:
+def _about_output(baseline: float | None, candidate: float | None) -> Iterator[Caution]:
     """Less output is less work: then rates and whole latencies do not compare like with like."""
-    row = next(row for row in rows if row.metric == "output_tokens")
-    if row.baseline is None or row.candidate is None:
-        return
-    if abs(row.candidate - row.baseline) > OUTPUT_TOLERANCE * max(row.baseline, row.candidate):
-        yield caution(Code.DIFFERENT_OUTPUT, baseline=row.baseline, candidate=row.candidate)
+    if are_unlike(baseline, candidate):
+        yield caution(Code.DIFFERENT_OUTPUT, baseline=baseline, candidate=candidate)
 
 
 def _about_units(rows: Sequence[Comparison], runs: Sequence[Summary]) -> Iterator[Caution]:

@@ -11,6 +11,7 @@ from harness.gate.cells import Align, Cell, Column, Reasons, Table, Tone
 from harness.gate.comparison import Comparison, ComparisonTable, phrase
 from harness.gate.tables import metric_name, says_more
 
+_P = Column("p", Align.RIGHT, term="p of all rows")
 HEADLINES = ("output_tok_s", "decode_output_tok_s", "ttft_s_p50", "e2e_s_p50")
 
 
@@ -37,7 +38,7 @@ def comparison_table(table: ComparisonTable) -> Table:
         Column(table.baseline_name, Align.RIGHT, term="baseline", is_mixed=True),
         Column(table.candidate_name, Align.RIGHT, term="candidate", is_mixed=True),
         Column("Ratio", Align.RIGHT),
-        *((Column("95 % interval", Align.RIGHT),) if has_intervals else ()),
+        *((Column("95 % interval", Align.RIGHT), _P) if has_intervals else ()),
         Column("Candidate", term="reading"),
     )
     title = f"{table.candidate_name} against {table.baseline_name}"
@@ -61,6 +62,8 @@ def _comparison_cells(
         yield Cell(row.ratio_text, phrase(table, row), tone, row.ratio)
     if has_intervals:
         yield _interval(row)
+        alone = "" if row.p is None else f"for this row by itself {formatting.p_value(row.p)}"
+        yield Cell(formatting.p_value(row.p_table), alone, Tone.MUTED, row.p_table)
     yield reading(row)
 
 

@@ -15,15 +15,19 @@ from harness.analyzer.summary import Summary, Validity
 from harness.core.cautions import Caution, Code, caution
 from harness.core.errors import NotComparable, UsageError
 from harness.gate import formatting
+from harness.gate.agreement import Agreement
 from harness.gate.attempt import Attempt, cautions_of_runs
 from harness.gate.baseline_store import failed_checks
 from harness.gate.comparison import ComparisonTable, compare, context_of
+from harness.gate.lengths import is_bound_to_length
 from harness.gate.metric_decision import (
     Level,
     MetricDecision,
     fails_by_failures_alone,
     judge_metrics,
+    without_like_work,
 )
+from harness.gate.other_work import agreement_cautions, has_other_lengths
 from harness.gate.rules import GateRules
 from harness.gate.verdict import Verdict
 
@@ -59,7 +63,8 @@ class Pair:
 class Decision:
     """What the gate answers, and all that it rests on.
 
-    `reasons` say why in words, `allowed` what may differ because the user says so. `runs` is how
+    `reasons` say why in words, `allowed` what may differ because the user says so. `baseline_from`
+    is of when and of what a stored baseline is; empty for runs that were given. `runs` is how
     many of each side were judged, under the load that has fewest; `left_out` names those that were
     not. `needs_more_pairs`: a second look is planned, and worth it.
     """
@@ -79,6 +84,7 @@ class Decision:
     rules_digest: str
     left_out: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
+    baseline_from: str = ""
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -201,9 +207,7 @@ def _with_metrics(
     plain: Decision, metrics: tuple[MetricDecision, ...], levels: Sequence[Level]
 ) -> Decision:
     """`plain` with its verdict: the worst of its metrics, whose words are its reasons."""
-    found = {metric.verdict for metric in metrics}
-    verdict = next((v for v in WORST_FIRST if v in found), Verdict.INVALID)
-    reasons = [f"{metric_name(m, metrics)}: {m.said}" for m in metrics if m.verdict is verdict]
+    verdict, reasons = _worst_of(metrics)
     has_failed = any(fails_by_failures_alone(run) for level in levels for run in level.candidate)
     if has_failed and verdict is not Verdict.FAIL:
         verdict = Verdict.INVALID
@@ -219,6 +223,40 @@ def _with_metrics(
         reasons=tuple(reasons) or ("no metric could be gated",),
         metrics=metrics,
         cautions=(*dict.fromkeys(better), *plain.cautions),
+    )
+
+
+def _worst_of(metrics: Sequence[MetricDecision]) -> tuple[Verdict, list[str]]:
+    found = {metric.verdict for metric in metrics}
+    verdict = next((v for v in WORST_FIRST if v in found), Verdict.INVALID)
+    return verdict, [
+        f"{metric_name(m, metrics)}: {m.said}" for m in metrics if m.verdict is verdict
+    ]
+
+
+def with_answers(decision: Decision, found: Agreement) -> Decision:
+    """`decision` after the answers of both sides were compared: what `found` makes doubtful.
+
+    Where their lengths are of two distributions, there is no verdict on what follows from them.
+    """
+    names = (decision.baseline_name, decision.candidate_name)
+    doubts = (*decision.cautions, *agreement_cautions(names, found, decision.metrics))
+    decision = replace(decision, cautions=tuple(dict.fromkeys(doubts)))
+    judged = (Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE)
+    if decision.verdict not in judged or not has_other_lengths(found):
+        return decision
+    metrics = tuple(
+        without_like_work(m) if is_bound_to_length(m.metric) and m.verdict in judged else m
+        for m in decision.metrics
+    )
+    verdict, reasons = _worst_of(metrics)
+    still_open = decision.needs_more_pairs and verdict is Verdict.INCONCLUSIVE
+    return replace(
+        decision,
+        metrics=metrics,
+        verdict=verdict,
+        reasons=tuple(reasons),
+        needs_more_pairs=still_open,
     )
 
 

@@ -37,6 +37,7 @@ def lines_of(decision: Decision) -> tuple[str, ...]:
         headline(decision),
         *(f"- {reason}" for reason in decision.reasons),
         f"what differs on purpose: {factors}" if factors else "",
+        f"{decision.baseline_name} is {decision.baseline_from}" if decision.baseline_from else "",
         *(f"left out: {run}" for run in decision.left_out),
     )
     return tuple(formatting.one_line(line, 1000) for line in said if line)
@@ -53,8 +54,8 @@ def decision_table(decision: Decision) -> Table:
             Cell(worse_text(metric), tone=Tone.STRONG if metric.is_clear else Tone.MUTED),
             Cell(interval_text(metric), tone=Tone.MUTED),
             Cell(NONE if metric.margin is None else formatting.share(metric.margin)),
-            Cell(p_text(metric.p_fail_holm)),
-            Cell(p_text(metric.sign_flip_p)),
+            Cell(formatting.p_value(metric.p_fail_holm)),
+            Cell(formatting.p_value(metric.sign_flip_p)),
             Cell(resolvable_text(metric)),
             verdict_cell(metric),
         )
@@ -121,13 +122,6 @@ def percent(log: float) -> str:
     """A logarithm of a ratio as the signed change that it is, such as `+3.9 %`."""
     change = 100 * math.expm1(min(log, 100.0))
     return f"{round(change, 1) + 0.0:+.1f} %" if abs(change) < 1000 else f"{change:+.3g} %"
-
-
-def p_text(p: float | None) -> str:
-    """Such as `0.012`; what is smaller than a thousandth only as that."""
-    if p is None:
-        return NONE
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def resolvable_text(metric: MetricDecision) -> str:

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import fmean, geometric_mean, stdev
-
-from scipy import special
+from dataclasses import dataclass, replace
+from statistics import fmean, geometric_mean
 
 from harness.analyzer.estimators import paired_ratio, ratio_of_means
 from harness.analyzer.metrics import METRICS
@@ -23,6 +21,7 @@ from harness.gate.agreement import Agreement
 from harness.gate.attempt import RunOutcome
 from harness.gate.comparison import INTERVAL_RUNS
 from harness.gate.decision import Decision, Pair
+from harness.gate.lengths import UNLIKE_WORK, is_bound_to_length
 
 # History of duel.json:
 #   1  first version
@@ -45,7 +44,8 @@ class DuelPair:
 
     `number` is its place, from 1, and `attempt` how often that pair had been begun with this one.
     A run is named like its folder. `counts`: its numbers are used, also where a run is INVALID only
-    because too many of its requests failed, which is what the gate has to judge.
+    because too many of its requests failed, which is what the gate has to judge. `digest` is that
+    of all that both runs were to send, and when; None where they do not have one in common.
     """
 
     number: int
@@ -55,6 +55,7 @@ class DuelPair:
     baseline: RunOutcome
     candidate: RunOutcome
     counts: bool
+    digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,16 +161,26 @@ def in_vain(done: Sequence[DuelPair]) -> int:
     return sum(not pair.counts for pair in done)
 
 
-def metrics_of(pairs: Sequence[Pair]) -> tuple[DuelMetric, ...]:
-    """Every metric over `pairs`; none when there is no pair."""
+def metrics_of(pairs: Sequence[Pair], *, is_like_work: bool = True) -> tuple[DuelMetric, ...]:
+    """Every metric over `pairs`; none when there is no pair.
+
+    Unless it `is_like_work`, what follows the length of an answer has no ratio.
+    """
     if not pairs:
         return ()
     sides = [[pair.baseline for pair in pairs], [pair.candidate for pair in pairs]]
     by_name = [[{v.metric: v for v in run.values} for run in side] for side in sides]
     base, cand = by_name
-    return tuple(
+    found = (
         judge_metric([run[m.name] for run in base], [run[m.name] for run in cand]) for m in METRICS
     )
+    return tuple(m if is_like_work else _of_unlike_work(m) for m in found)
+
+
+def _of_unlike_work(metric: DuelMetric) -> DuelMetric:
+    if metric.ratio is None or not is_bound_to_length(metric.metric):
+        return metric
+    return replace(metric, ratio=None, lo=None, hi=None, p=None, reason=UNLIKE_WORK)
 
 
 def judge_metric(base: Sequence[MetricValue], cand: Sequence[MetricValue]) -> DuelMetric:
@@ -191,19 +202,7 @@ def judge_metric(base: Sequence[MetricValue], cand: Sequence[MetricValue]) -> Du
         why = f"{len(values)} pair(s) give no interval (--pairs {INTERVAL_RUNS} does)"
         return DuelMetric(base[0].metric, *means, ratio, None, None, None, values, why)
     found = paired_ratio(before, after)
-    p = two_sided_p([math.log(c / b) for b, c in zip(before, after, strict=True)])
-    return DuelMetric(base[0].metric, *means, ratio, found.lo, found.hi, p, values)
-
-
-def two_sided_p(logs: Sequence[float]) -> float:
-    """How likely a mean at least so far from 0 is where the true one is 0: Student's t.
-
-    Without any noise 0, or 1 when the mean is 0. Needs 2 values.
-    """
-    mean, error = fmean(logs), stdev(logs) / math.sqrt(len(logs))
-    if error == 0:
-        return float(mean == 0)
-    return 2 * float(special.stdtr(len(logs) - 1, -abs(mean) / error))
+    return DuelMetric(base[0].metric, *means, ratio, found.lo, found.hi, found.p, values)
 
 
 def _mean(values: Sequence[MetricValue]) -> float | None:

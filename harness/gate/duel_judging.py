@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from harness.analyzer.experiment import summarize_alike
 from harness.analyzer.summary import Summary
 from harness.core.cautions import Caution, Code, caution
 from harness.core.manifest import RunManifest
-from harness.gate.attempt import Attempt, cautions_of_runs
+from harness.gate.attempt import Attempt, cautions_of_runs, cut_alike
 from harness.gate.comparison import ComparisonTable, compare, with_agreement
 from harness.gate.decision import Decision, Pair
 from harness.gate.duel import DuelPair, DuelSide, Place
@@ -39,13 +38,20 @@ class PairRuns:
             baseline=self.baseline.outcome,
             candidate=self.candidate.outcome,
             counts=self.counted is not None,
+            digest=next(iter(self.digests)) if len(self.digests) == 1 else None,
         )
 
     @property
+    def digests(self) -> frozenset[str]:
+        """Those of what the runs were to send; more than one where it was not the same."""
+        runs = (self.baseline.folder, self.candidate.folder)
+        return frozenset(run.manifest.workload.digest for run in runs if run is not None)
+
+    @property
     def counted(self) -> Pair | None:
-        """The numbers of the pair; None unless those of both runs can be judged."""
+        """The numbers of the pair; None unless both runs were sent the same and can be judged."""
         baseline, candidate = self.baseline.counted, judged(self.candidate)
-        if baseline is None or candidate is None:
+        if baseline is None or candidate is None or len(self.digests) > 1:
             return None
         return Pair(baseline, candidate, self.seed, self.place.baseline_first)
 
@@ -62,25 +68,23 @@ def counted_of(pairs: Sequence[PairRuns]) -> tuple[Pair, ...]:
     return tuple(pair.counted for pair in pairs if pair.counted is not None)
 
 
+def sent_one_schedule(pairs: Sequence[PairRuns]) -> bool:
+    """True when there are several pairs, and all runs were sent the same bytes at the same times.
+
+    So it is with a locked schedule, and with a trace of texts: no seed changes them.
+    """
+    sent = frozenset[str]().union(*(pair.digests for pair in pairs))
+    return len({pair.place.number for pair in pairs if pair.digests}) > 1 and len(sent) == 1
+
+
 def with_one_cut(pairs: Sequence[PairRuns]) -> list[PairRuns]:
     """`pairs`, with the runs of those that count cut alike."""
     counted = [pair for pair in pairs if pair.counted is not None]
-    runs = [run for pair in counted for run in (pair.baseline, pair.candidate)]
-    cut = iter(
-        summarize_alike(
-            [run.folder for run in runs if run.folder is not None],
-            [run.summary for run in runs if run.summary is not None],
-        )
-    )
-    return [pair if pair.counted is None else _cut(pair, next(cut), next(cut)) for pair in pairs]
-
-
-def _cut(pair: PairRuns, baseline: Summary, candidate: Summary) -> PairRuns:
-    return replace(
-        pair,
-        baseline=replace(pair.baseline, summary=baseline),
-        candidate=replace(pair.candidate, summary=candidate),
-    )
+    cut = iter(cut_alike([run for pair in counted for run in (pair.baseline, pair.candidate)]))
+    return [
+        pair if pair.counted is None else replace(pair, baseline=next(cut), candidate=next(cut))
+        for pair in pairs
+    ]
 
 
 def compare_sides(
@@ -108,7 +112,7 @@ def cautions_of(
     *,
     is_locked: bool,
 ) -> tuple[Caution, ...]:
-    """What is doubtful about the whole, each doubt once. `is_locked`: all pairs sent one file."""
+    """What is doubtful about the whole, each doubt once. `is_locked`: all pairs sent the same."""
     found = [] if table is None else [c for c in table.cautions if c.code not in _SAID_OTHERWISE]
     if is_locked and len(pairs) > 1:
         found.append(caution(Code.ONE_SCHEDULE))

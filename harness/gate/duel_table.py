@@ -12,7 +12,7 @@ from harness.gate.attempt import RunOutcome
 from harness.gate.cells import Align, Cell, Column, Reasons, Table, Tone
 from harness.gate.comparison import UNCLEAR
 from harness.gate.comparison_table import HEADLINES
-from harness.gate.decision_table import TONES, p_text
+from harness.gate.decision_table import TONES
 from harness.gate.duel import Duel, DuelMetric, in_vain
 from harness.gate.rules import FEWEST_PAIRS
 from harness.gate.tables import metric_name, says_more
@@ -94,10 +94,10 @@ def _cells(found: DuelMetric, reasons: Reasons, *, has_intervals: bool) -> Itera
         yield reasons.cell(found.reason, "none")
     else:
         tone = Tone.STRONG if found.is_clear else Tone.MUTED
-        yield Cell(ratio_text(found), certainty(found), tone, found.ratio)
+        yield Cell(ratio_text(found), tone=tone, exact=found.ratio)
     if has_intervals:
         yield Cell(interval_text(found) or "-", tone=Tone.MUTED)
-        yield Cell(p_text(found.p), exact=found.p)
+        yield Cell(formatting.p_value(found.p), exact=found.p)
     yield Cell(str(len(found.values)))
     yield _reading(metric, found)
 
@@ -130,7 +130,7 @@ def certainty(found: DuelMetric) -> str:
     """How sure a ratio is, in words: its interval, or why there is none."""
     if found.lo is None:
         return found.reason or "no interval was computed"
-    pairs, p = len(found.values), f"p = {p_text(found.p)}".replace("= <", "< ")
+    pairs, p = len(found.values), f"p = {formatting.p_value(found.p)}".replace("= <", "< ")
     return f"95 % interval {interval_text(found)}, n = {pairs} pairs, {p}"
 
 

@@ -83,6 +83,13 @@ def share(value: float | None, lo: float | None = None, hi: float | None = None)
     return f"{round(value * 100, 1) + 0.0:.1f} %"  # + 0.0 turns -0.0 into 0.0
 
 
+def p_value(p: float | None) -> str:
+    """Such as `0.012`; what is smaller than a thousandth only as that."""
+    if p is None:
+        return "-"
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
 def count(value: float | None) -> str:
     """A whole number with commas between thousands, such as `12,345`."""
     return NOT_MEASURED if value is None else f"{value:,.0f}"

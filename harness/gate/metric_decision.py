@@ -25,11 +25,10 @@ from harness.analyzer.metrics import find_metric
 from harness.analyzer.significance import fisher, holm, sign_flip
 from harness.analyzer.summary import CheckVerdict, MetricValue, Summary
 from harness.gate import formatting
+from harness.gate.lengths import UNLIKE_WORK, is_bound_to_length
 from harness.gate.rules import FAILURES, GateRules, MetricRule
 from harness.gate.verdict import Verdict
 
-# Of a side that answers with more or fewer tokens these say nothing: it did other work.
-BOUND_TO_LENGTH = ("output_tok_s", "request_s", "makespan_s", "e2e_s")
 REGRESSION, FINE, NOISY = "likely regression", "likely fine", "too noisy"
 
 
@@ -83,6 +82,11 @@ class MetricDecision:
     def is_clear(self) -> bool:
         """True when the interval does not hold "no difference"."""
         return self.evidence is not None and not self.evidence.lo <= 0 <= self.evidence.hi
+
+    @property
+    def is_unclear(self) -> bool:
+        """True when the interval holds it."""
+        return self.evidence is not None and not self.is_clear
 
 
 def judge_metrics(levels: Sequence[Level], rules: GateRules) -> tuple[MetricDecision, ...]:
@@ -149,12 +153,29 @@ def _weigh(rule: MetricRule, level: Level, alpha: float) -> MetricDecision:
     base, cand = ([r.value for r in side if r.value is not None] for side in sides)
     if rule.metric == FAILURES:
         return _weigh_failures(plain, level)
-    if rule.metric.startswith(BOUND_TO_LENGTH) and not level.is_same_length:
-        said = "the sides answered with different numbers of tokens, so it compares unlike work"
-        return replace(plain, verdict=Verdict.NOT_COMPARABLE, said=said)
-    if not all(0 < value < math.inf for value in (*base, *cand)):
+    is_sound = all(0 < value < math.inf for value in (*base, *cand))
+    if is_bound_to_length(rule.metric) and not level.is_same_length:
+        means = [
+            math.exp(fmean(map(math.log, side))) if is_sound else None for side in (base, cand)
+        ]
+        return without_like_work(replace(plain, baseline=means[0], candidate=means[1]))
+    if not is_sound:
         return _without_ratio(plain, base, cand)
     return _weigh_ratio(plain, (base, cand), is_paired=level.is_paired, alpha=alpha)
+
+
+def without_like_work(metric: MetricDecision) -> MetricDecision:
+    """`metric`, which follows the length of answers, of two sides whose answers are not alike."""
+    return MetricDecision(
+        metric.metric,
+        metric.level,
+        Verdict.NOT_COMPARABLE,
+        UNLIKE_WORK,
+        margin=metric.margin,
+        min_abs=metric.min_abs,
+        baseline=metric.baseline,
+        candidate=metric.candidate,
+    )
 
 
 def _is_cut_short(run: Summary, metric: str) -> bool:

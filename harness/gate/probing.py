@@ -77,7 +77,12 @@ class Capacity:
 def judge_probe(
     probe: Probe, seed: int, attempt: Attempt, objectives: Sequence[Objective]
 ) -> ProbeResult:
-    """What the run of `attempt`, which has a folder and a summary, says of the probe's level."""
+    """What the run of `attempt`, which has a folder and a summary, says of the probe's level.
+
+    Every request that was due counts, also of a beginning that had not settled: the run is held
+    against limits, not against another run, and what is slow at first is slow for somebody. V12
+    says where it had not settled.
+    """
     if attempt.folder is None or attempt.summary is None:
         msg = f"{attempt.run} left nothing to judge"
         raise ValueError(msg)

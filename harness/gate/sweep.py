@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from harness.analyzer.metrics import find_metric
 from harness.analyzer.summary import CheckVerdict, MetricValue
-from harness.core.cautions import Caution
+from harness.core.cautions import Caution, Code
 from harness.core.load_points import Axis
-from harness.gate.attempt import Attempt, RunOutcome
+from harness.gate.attempt import Attempt, RunOutcome, cautions_of_runs, cut_alike
 from harness.gate.pareto import pareto_set
 from harness.gate.probing import KEPT_UP
 
@@ -29,7 +29,7 @@ class SweepPoint:
 
     `is_saturated`: the engine did not keep up, so its latency only says how long the run was.
     `is_choice`: it is in the Pareto set of the points that are neither saturated nor without a
-    value that counts for it.
+    value that counts for it. Latencies and rates leave out the first `cut_s` of the run.
     """
 
     engine: str
@@ -39,6 +39,7 @@ class SweepPoint:
     is_saturated: bool
     values: tuple[MetricValue, ...]
     is_choice: bool = False
+    cut_s: float = 0.0
 
     def value(self, metric: str) -> float | None:
         """The value of `metric`; None where there is none."""
@@ -78,7 +79,28 @@ def point_of(engine: str, level: float, seed: int, attempt: Attempt) -> SweepPoi
         run=attempt.outcome,
         is_saturated=any(c.id == KEPT_UP and c.verdict is CheckVerdict.WARN for c in checks),
         values=tuple(attempt.value(metric) for metric in METRICS),
+        cut_s=0.0 if attempt.counted is None else attempt.counted.cut_s,
     )
+
+
+def with_cuts(runs: Sequence[tuple[float, Attempt]]) -> tuple[Attempt, ...]:
+    """The attempts of `runs`, each with its load, with those that count cut alike at each load.
+
+    The engines at one load are held against each other, as they were sent the same. Another load
+    fills other queues, and settles when these have.
+    """
+    under: dict[float, list[Attempt]] = {}
+    for level, attempt in runs:
+        if attempt.counted is not None:
+            under.setdefault(level, []).append(attempt)
+    cut = {level: iter(cut_alike(attempts)) for level, attempts in under.items()}
+    return tuple(a if a.counted is None else next(cut[level]) for level, a in runs)
+
+
+def cautions_of(attempts: Iterable[Attempt]) -> tuple[Caution, ...]:
+    """What is doubtful about the runs, each doubt once. What a load leaves out is told by it."""
+    found = cautions_of_runs(attempts)
+    return tuple(doubt for doubt in found if doubt.code != Code.BEGINNING_LEFT_OUT)
 
 
 def tails_of(points: Sequence[SweepPoint]) -> tuple[str, ...]:

@@ -55,6 +55,7 @@ def point_table(sweep: Sweep) -> Table:
         Column("Engine"),
         Column("Run", term="outcome"),
         *(Column(metric.title, Align.RIGHT, term=metric.name) for metric in metrics),
+        *((Column("Cut", Align.RIGHT),) if _has_cut(sweep) else ()),
         Column("Mark"),
     )
     return Table("Points", columns, rows, (*reasons.notes, ONE_RUN))
@@ -75,8 +76,17 @@ def _row(sweep: Sweep, point: SweepPoint, reasons: Reasons) -> tuple[Cell, ...]:
             reasons.cell(value.reason) if value.value is None else _value(value.value, value.metric)
             for value in values
         ),
+        *((_cut(point),) if _has_cut(sweep) else ()),
         _mark(point),
     )
+
+
+def _has_cut(sweep: Sweep) -> bool:
+    return any(point.cut_s > 0 for point in sweep.points)
+
+
+def _cut(point: SweepPoint) -> Cell:
+    return Cell(formatting.seconds(point.cut_s), "left out of all engines at this load")
 
 
 def _value(value: float, metric: str) -> Cell:

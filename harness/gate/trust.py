@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from harness.analyzer.grading import is_virtual
 from harness.analyzer.summary import CheckVerdict, Summary, Validity
+from harness.core.cautions import Code
 from harness.core.manifest import RunStatus
 from harness.gate.cells import Tone
 from harness.gate.comparison import INTERVAL_RUNS, ComparisonTable
@@ -57,6 +58,7 @@ def _doubts(summaries: Sequence[Summary], comparisons: Sequence[ComparisonTable]
     """What a reader has to know before believing a number that is valid."""
     if any(table.allowed for table in comparisons):
         yield "what was compared is not alike, and --allow says that it may be"
+    yield from _other_work(comparisons)
     total = len(summaries)
     ended = Counter(summary.manifest.status for summary in summaries)
     for status in (RunStatus.INTERRUPTED, RunStatus.RUNNING, RunStatus.FAILED):
@@ -70,6 +72,14 @@ def _doubts(summaries: Sequence[Summary], comparisons: Sequence[ComparisonTable]
     models = {summary.manifest.model_title for summary in summaries}
     if len(models) > 1:
         yield f"the runs are of {len(models)} models, which stand side by side but have no ratio"
+
+
+def _other_work(comparisons: Sequence[ComparisonTable]) -> Iterator[str]:
+    """Sides that did not do the same work, above all a faster one that did other work."""
+    doubts = (doubt for table in comparisons for doubt in table.cautions)
+    yield from (d.message for d in doubts if d.code == Code.FASTER_DID_OTHER_WORK)
+    if not all(table.is_like_work for table in comparisons):
+        yield "answers are not equally long, so rates and end-to-end latencies have no ratio"
 
 
 _ENDS = {

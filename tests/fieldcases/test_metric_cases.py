@@ -1,6 +1,6 @@
-"""Faults that users of other tools reported, of kinds A (metric definitions), C (failure accounting)
-and H (comparison), with the answers that are right here. The names are ours; the numbers of issues
-are where somebody met the fault."""
+"""Faults that users of other tools reported, of kinds A (metric definitions) and C (failure
+accounting), with the answers that are right here. The names are ours; the numbers of issues are
+where somebody met the fault. Kind H is in test_comparison_cases."""
 
 from __future__ import annotations
 
@@ -13,16 +13,13 @@ import pytest
 
 from engines.dialects.openai_completions import OpenAICompletionsDialect
 from harness.analyzer.frame import frame_of
-from harness.analyzer.metric import Better
 from harness.analyzer.metrics import METRICS, find_metric
 from harness.analyzer.summary import CheckVerdict, Validity
 from harness.core.engine import Capture, Ending, Read
-from harness.core.errors import NotComparable, UsageError
 from harness.core.jsonable import to_json
 from harness.core.record import Outcome, RequestError, RequestRecord
 from harness.core.units import ms_to_ns
 from harness.core.workload import Load, LoadKind
-from harness.gate.comparison import compare
 from harness.loadgen.recorder import Asked, to_record
 
 CLOSED = Load(LoadKind.CLOSED, concurrency=1)
@@ -369,56 +366,3 @@ def test_c12_requests_that_failed_are_no_throughput(build: Any) -> None:
     summary = build.summary(records)
     assert summary.value("request_s") == 0
     assert summary.value("failure_rate") == 1
-
-
-def test_h01_runs_of_different_models_are_not_paired(build: Any) -> None:
-    """vllm#23047: the comparison paired by order whatever was measured."""
-    other = replace(build.manifest().facts, model="Qwen3-0.6B", model_digest="b" * 64)
-    one, two = build.summary([build.record(0)]), build.summary([build.record(0)], facts=other)
-    with pytest.raises(NotComparable, match=r"model: SmolLM2-135M \(baseline\) / Qwen3-0.6B"):
-        compare("base", [one], "cand", [two], paired=True)
-
-
-def test_h04_runs_of_different_machines_are_refused(build: Any) -> None:
-    """larql#370: the baseline came from another machine."""
-    other = replace(build.manifest().machine, cpu_model="Intel Xeon")
-    one, two = build.summary([build.record(0)]), build.summary([build.record(0)], machine=other)
-    with pytest.raises(NotComparable, match=r"CPU: AMD EPYC \(baseline\) / Intel Xeon \(cand"):
-        compare("base", [one], "cand", [two], paired=True)
-
-
-def test_h07_every_metric_knows_which_way_is_better() -> None:
-    """torchrec#4280: a tail of throughput is its low end. Unknown metrics are refused."""
-    ways = {metric.name: metric.better for metric in METRICS}
-    assert ways["output_tok_s"] is ways["request_s"] is Better.HIGHER
-    assert ways["ttft_s_p99"] is ways["failure_rate"] is Better.LOWER
-    with pytest.raises(UsageError, match="no metric 'p99_intvty'"):
-        find_metric("p99_intvty")
-
-
-@pytest.mark.parametrize("requests", [1, 2, 6, 7, 36, 37, 368, 401])
-def test_h15_no_percentile_exceeds_the_maximum(build: Any, requests: int) -> None:
-    """locust#331: rounded percentiles above the largest value."""
-    times = [100 + (i * 7919) % 1009 / 7 for i in range(requests)]
-    summary = build.summary([build.record(i, (ms, ms + 1)) for i, ms in enumerate(times)])
-    line = [summary.value(f"ttft_s_{end}") for end in ("p50", "p90", "p99", "max")]
-    known = [value for value in line if value is not None]
-    assert known == sorted(known)
-    assert known[-1] == round(max(times) * 1e6) / 1e9
-    assert known[0] >= min(times) / 1e3
-
-
-def test_h17_a_p99_is_of_all_requests_not_a_mean_of_p99s(build: Any) -> None:
-    """k8s-netperf#148: shards of 10 ms and 100 ms have a p99 of 100, not of 55."""
-    times = [10] * 200 + [100] * 200
-    summary = build.summary([build.record(i, (ms, ms)) for i, ms in enumerate(times)])
-    assert summary.value("ttft_s_p99") == 0.1
-
-
-def test_h19_unlike_lengths_of_answers_are_pointed_out(build: Any) -> None:
-    """sglang#4245: engines compared with answers of different lengths."""
-    one = build.summary([build.record(0, range(100, 200))])
-    two = build.summary([build.record(0, range(100, 190), asked=100)])
-    table = compare("base", [one], "cand", [two], paired=True)
-    codes = {caution.code for caution in table.cautions}
-    assert {"DIFFERENT_OUTPUT", "RUN_INVALID"} <= codes

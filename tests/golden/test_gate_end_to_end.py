@@ -208,8 +208,11 @@ def saved(lab: Lab, ratios: Sequence[float]) -> list[str]:
     return ["cand", "--baseline", "nightly", "--baselines", "kept"]
 
 
-def test_a_saved_baseline_is_judged_unpaired_and_says_its_age(lab: Lab) -> None:
+def test_h03_a_saved_baseline_is_judged_unpaired_and_says_of_what_and_when_it_is(lab: Lab) -> None:
+    """ant-quic#291: a baseline of another version than the one that was branched from."""
     result = lab.gate(*saved(lab, SAME))
+    assert "nightly is inhouse-static 0.1.0, measured 2030-01-01, " in result.stdout
+    assert " days ago, saved by " in result.stdout
     assert_ends(result, 0, "PASS: inhouse-continuous against nightly", "unpaired, drift not controlled")  # fmt: skip
 
 

@@ -89,7 +89,7 @@ def test_a_summary_says_how_many_of_its_prompts_were_distinct_where_it_knows(bui
     work = build.workload(distinct_prompts=4)
     console.print_summaries([build.summary([build.record()], workload=work)], known)
     console.print_summaries([build.summary([build.record()])], unknown)
-    assert "eight-agents x4 backlog; 4 distinct prompts in 32 requests\n" in shown(known)
+    assert "eight-agents x4 backlog; 4 distinct prompts in 32 requests; on" in shown(known)
     assert "distinct" not in shown(unknown)
 
 

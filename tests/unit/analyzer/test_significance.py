@@ -4,16 +4,18 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from harness.analyzer.estimators import welch_ratio
 from harness.analyzer.significance import (
     benjamini_hochberg,
     cliffs_delta,
     fisher,
     hodges_lehmann,
     holm,
+    kolmogorov_smirnov,
     mann_whitney,
     sign_flip,
 )
@@ -126,3 +128,53 @@ def test_failures_are_compared_as_fisher_does(a: int, b: int, c: int, d: int) ->
 def test_failures_of_large_runs_are_compared_too() -> None:
     assert fisher((0, 200_000), (0, 200_000)) == pytest.approx(1.0)
     assert fisher((0, 200_000), (20, 200_000)) == pytest.approx(0.5**20, rel=1e-3)
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 2**32), st.integers(8, 60), st.integers(8, 60), st.floats(0, 1.5))
+def test_kolmogorov_and_smirnov_agree_with_the_exact_test_of_scipy(
+    seed: int, m: int, n: int, shift: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    first, second = rng.normal(size=m), rng.normal(shift, 1, size=n)
+    exact = stats.ks_2samp(first, second, method="exact").pvalue
+    limit = kolmogorov_smirnov(first, second)
+    assert exact - 0.04 <= limit <= exact + 0.15
+    assert exact <= limit or exact > 0.02  # where it decides, it errs on the careful side
+    assert limit < 0.01 or exact > 0.002
+
+
+def test_equal_samples_have_one_distribution_and_separate_ones_have_not() -> None:
+    low, high = list(range(40)), list(range(100, 140))
+    assert kolmogorov_smirnov(low, low) == 1.0
+    assert kolmogorov_smirnov(low, high) == kolmogorov_smirnov(high, low) < 1e-9
+    assert kolmogorov_smirnov([5] * 50, [5] * 30) == 1.0
+    with pytest.raises(ValueError, match="no values"):
+        kolmogorov_smirnov([], low)
+
+
+def test_samples_of_one_distribution_part_as_rarely_as_it_says() -> None:
+    """Lengths are whole numbers, of which many are equal: then more rarely."""
+    rng = np.random.default_rng(1)
+    drawn = [rng.integers(1, 300, size=(2, 100)) for _ in range(2000)]
+    share = sum(kolmogorov_smirnov(*pair) < 0.01 for pair in drawn) / len(drawn)
+    assert 0.002 <= share <= 0.015
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32), st.sampled_from([1.0, 1.01, 1.5, 3.0]))
+def test_what_asks_nothing_of_a_distribution_agrees_with_welch_on_runs(
+    seed: int, factor: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    first = np.exp(rng.normal(0, 0.02, 8)).tolist()
+    second = (factor * np.exp(rng.normal(0, 0.02, 8))).tolist()
+    welch, logs = welch_ratio(first, second), (np.log(first).tolist(), np.log(second).tolist())
+
+    assert hodges_lehmann(*logs) == pytest.approx(np.log(welch.ratio), abs=0.02)
+    if factor >= 1.5:
+        assert cliffs_delta(first, second) == 1
+        assert mann_whitney(first, second) == pytest.approx(2 / 12870)
+        assert welch.p < 1e-6
+    if mann_whitney(first, second) > 0.5:
+        assert welch.p > 0.05

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness.analyzer.change_points import _best_splits
 from harness.analyzer.dialect_measures import interpolated, next_higher
 from harness.analyzer.early_stopping import allowed_over, least_under, needed
 from harness.analyzer.estimators import floor_n, paired_ratio, percentile, welch_ratio
@@ -52,7 +53,6 @@ NOT_OFFERED = {
     "hdr_expected_interval": "latency counts from the due instant: nothing is put right afterwards",
     "hdrhistogram_py_1000..1e6_3digits": "the records are kept, not a histogram of them",
     "variance_components": "the run is what is repeated; requests are not split off",
-    "e_divisive": "there is no view of a history of runs",
     "two_stage_alpha": "the looks of a gate share its error evenly",
     "queueing": "true of simulated queues: see test_estimators_coverage",
 }
@@ -324,6 +324,12 @@ def check_drain(build: Any, entry: Mapping[str, float]) -> None:
     assert at_once.value("request_s") == near(entry["X_makespan"])
 
 
+def check_change(_build: Any, entry: Mapping[str, Any]) -> None:
+    """By what is searched for a split; splits that leave fewer on a side are not looked at."""
+    best, found = entry["best"], _best_splits(np.array([entry["series"]], dtype=float))[0]
+    assert (found.at, found.statistic) == (best["tau"], near(best["Q"], 5))
+
+
 CHECKS: dict[str, Callable[[Any, Any], None]] = {
     "mlperf_h_min": check_h_min,
     "mlperf_floor_n": check_floors,
@@ -351,6 +357,7 @@ CHECKS: dict[str, Callable[[Any, Any], None]] = {
     "multiplicity": check_multiplicity,
     "gate_margin_5pct": check_margin,
     "pairs_for_pass_power(sd_pair,margin)->[80,90,99]%": check_power,
+    "e_divisive": check_change,
     "throughput_window": check_window,
     "drain_bias: 100 req, 10 slots, 99x10s + last 40s": check_drain,
 }

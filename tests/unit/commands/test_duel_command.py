@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -195,6 +196,31 @@ def test_sides_that_are_not_alike_end_the_duel_after_one_pair(
     assert "cores: 2 (baseline) / 64 (candidate)" in capsys.readouterr().err
     assert lab.result.metrics == ()
     assert "cores" in (lab.result.stopped or "")
+
+
+def test_sides_that_were_sent_other_bytes_are_no_pair(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    work = lab.duels.build.workload
+    lab.change = lambda side, pair: {"workload": work(seed=pair, digest=f"{side}" * 64)}
+
+    assert lab.duel() is ExitCode.INVALID
+    assert len(lab.asked) == 2
+    assert "pair 1 were not sent the same bytes (00000000 and 11111111)" in capsys.readouterr().err
+    assert [(pair.counts, pair.digest) for pair in lab.result.pairs] == [(False, None)]
+
+
+def test_the_digest_of_each_pair_is_kept_and_one_of_all_pairs_is_doubted(lab: Lab) -> None:
+    lab.duel("2")
+    assert [pair.digest for pair in lab.result.pairs] == ["1" * 64, "2" * 64]
+    assert "ONE_SCHEDULE" not in {doubt.code for doubt in lab.result.cautions}
+
+    work = lab.duels.build.workload
+    lab.change = lambda side, pair: {"workload": work(seed=pair, digest="7" * 64)}
+    shutil.rmtree(lab.folder / "job")
+    lab.duel("2")
+    assert [pair.digest for pair in lab.result.pairs] == ["7" * 64] * 2
+    assert "ONE_SCHEDULE" in {doubt.code for doubt in lab.result.cautions}
 
 
 def test_what_is_allowed_to_differ_is_said_first(

@@ -20,8 +20,8 @@ PLAIN = {
     "ttft_s_p50": 0.1,
     "tpot_s_p50": 0.01,
     "ttft_s_p99": 0.3,
-    "output_tokens": 1000.0,
 }
+TOKENS_EACH = 10.0
 # What a slower engine has less of, and what it has more of.
 RATES, TIMES = ("output_tok_s",), ("ttft_s_p50", "tpot_s_p50", "ttft_s_p99")
 
@@ -48,7 +48,8 @@ class Gating:
             engine = replace(manifest.engine, name="inhouse-continuous", policy="continuous")
             manifest = replace(manifest, engine=engine)
         counts = Counts(planned=sent, sent=sent, ok=sent - failed, failed=failed)
-        known = {**PLAIN, "failure_rate": failed / sent, **(values or {})}
+        tokens = TOKENS_EACH * (sent - failed)
+        known = {**PLAIN, "output_tokens": tokens, "failure_rate": failed / sent, **(values or {})}
         return Summary(
             manifest=replace(manifest, counts=counts),
             validity=Validity.INVALID if invalid else Validity.VALID,

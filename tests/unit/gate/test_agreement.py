@@ -11,13 +11,8 @@ from harness.core.jsonable import from_json, to_json
 from harness.core.marks import marks_of_ids, marks_of_text
 from harness.core.record import Outcome, RequestError, RequestRecord
 from harness.core.rundir import RunFolder
-from harness.gate.agreement import (
-    BIN_ENDS,
-    Agreement,
-    Answers,
-    agreement,
-    agreement_cautions,
-)
+from harness.gate.agreement import BIN_ENDS, Agreement, Answers, agreement
+from harness.gate.other_work import agreement_cautions
 
 IDS = [5, 6, 7, 8]
 EMPTY = RequestError("empty", "the stream carried no token")
@@ -51,8 +46,8 @@ def codes(found: Agreement) -> list[str]:
 
 def test_two_runs_that_answered_alike_agree_in_full(build: Any) -> None:
     found = agreement([run(build, [IDS] * 3)], [run(build, [IDS] * 3)])
-    side = Answers(3, 4, 4, 0)
-    assert found == Agreement(side, side, "token", 3, 3, None, (0,) * 6, 0)
+    side = Answers(3, 4, 4, 0, 4.0, 4, 4, 10.0)
+    assert found == Agreement(side, side, "token", 3, 3, None, (0,) * 6, 0, lengths_p=1.0)
     assert codes(found) == []
 
 

@@ -6,9 +6,10 @@ from harness.gate.agreement import Agreement, Answers
 from harness.gate.agreement_table import ROWS, agreement_table
 from harness.gate.comparison import ComparisonTable
 
-SIDE = Answers(12, 64, 128, 0)
-DIFFERING = Agreement(Answers(12, 1000, 2000, 3), SIDE, "token", 12, 3, 18, (1, 0, 2, 4, 0, 2), 6)
-ALIKE = Agreement(SIDE, SIDE, "character", 12, 12, None, (0,) * 6, 0)
+SIDE = Answers(12, 64, 128, 0, 70.25, 32, 100, 400.0)
+BASE = Answers(12, 1000, 2000, 3, 1070.0, 500, 1500, 400.0)
+DIFFERING = Agreement(BASE, SIDE, "token", 12, 3, 18, (1, 0, 2, 4, 0, 2), 6, lengths_p=0.0001)
+ALIKE = Agreement(SIDE, SIDE, "character", 12, 12, None, (0,) * 6, 0, lengths_p=0.51)
 UNKNOWN = Agreement(Answers(1, None, None, None), SIDE, reason="the sides were sent other prompts")
 
 
@@ -27,8 +28,13 @@ def test_a_side_that_answers_otherwise_is_shown_by_how_much_and_where() -> None:
         "token 18 or before",
         "1 at 1; 2 at 5 to 15; 4 at 16 to 63; 2 at 236 or later",
         "6 (50.0 %)",
+        "400.0 (and 400.0)",
+        "70.2 (and 1,070.0)",
+        "32 (and 500)",
         "64 (and 1,000)",
+        "100 (and 1,500)",
         "128 (and 2,000)",
+        "<0.001",
         "0 (and 3)",
     ]
 
@@ -41,6 +47,7 @@ def test_sides_that_answer_alike_have_no_first_difference() -> None:
         "none",
         "0 (0.0 %)",
     ]
+    assert column([table("cand", ALIKE)])[-2] == "0.510"
 
 
 def test_what_could_not_be_compared_says_why_below_the_table() -> None:
@@ -48,8 +55,8 @@ def test_what_could_not_be_compared_says_why_below_the_table() -> None:
     assert [row[1].text for row in drawn.rows] == [
         "not compared¹",
         *["-"] * 4,
-        "64 (and not measured)",
-        "128 (and not measured)",
+        *(f"{text} (and not measured)" for text in ("400.0", "70.2", "32", "64", "100", "128")),
+        "-",
         "0 (and not measured)",
     ]
     assert drawn.notes == ("¹ the sides were sent other prompts",)

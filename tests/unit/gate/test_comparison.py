@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.analyzer.metrics import METRICS
+from harness.analyzer.significance import benjamini_hochberg
 from harness.analyzer.summary import Summary
 from harness.core.errors import NotComparable, UsageError
 from harness.core.jsonable import to_json
@@ -214,3 +215,14 @@ def test_sides_that_are_judged_by_different_limits_have_no_ratio_of_goodput(buil
         assert (found.baseline, found.candidate, found.ratio) == (None, None, None)
         assert "different limits; name them with --slo" in (found.reason or "")
     assert row(unlike, "request_s").ratio == 1.0
+
+
+def test_p_is_corrected_for_all_rows_of_the_table(build: Any) -> None:
+    table = sides(build, [100, 103, 98, 101], [102, 104, 103, 105])
+    rows = [row for row in table.rows if row.p is not None]
+
+    assert [row.p_table for row in rows] == list(benjamini_hochberg([row.p for row in rows]))
+    for row in table.rows:
+        assert (row.p is None) == (row.p_table is None) == (row.lo is None)
+        if row.p is not None:
+            assert row.is_unclear == (row.p > 0.05)

@@ -21,6 +21,7 @@ from harness.gate.duel_judging import (
     compare_sides,
     counted_of,
     manifests_of,
+    sent_one_schedule,
 )
 from harness.gate.duel_table import (
     claims,
@@ -125,6 +126,26 @@ def test_a_locked_schedule_is_doubted_where_it_was_sent_in_every_pair(duels: Any
     assert "ONE_SCHEDULE" not in [
         c.code for c in cautions_of(pairs[:1], None, None, is_locked=True)
     ]
+
+
+def test_a_pair_has_the_digest_of_what_both_of_its_runs_were_sent(duels: Any) -> None:
+    one, two = duels.pairs((1.5, 1.5))
+    other = replace(one, candidate=two.candidate)
+
+    assert one.stored.digest == "1" * 64
+    assert one.counted is not None
+    assert (other.stored.digest, other.counted, other.stored.counts) == (None, None, False)
+
+
+def test_pairs_that_sent_one_schedule_are_known_by_their_digests(duels: Any) -> None:
+    one, two = duels.pairs((1.5, 1.5))
+    again = replace(one, place=Place(1, 2))
+    same = replace(one, place=Place(2, 1))
+
+    assert sent_one_schedule([one, same])
+    assert not sent_one_schedule([one, two])
+    assert not sent_one_schedule([one, again]), "a pair that is made again sends the same"
+    assert not sent_one_schedule([])
 
 
 def test_each_doubt_is_said_once(clear_duel: Callable[..., Duel]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.analyzer.summarize import summarize
 from harness.analyzer.summary import Check, CheckVerdict, MetricValue, Summary
 from harness.core.jsonable import from_json, to_json
 from harness.core.load_points import Axis
@@ -52,6 +53,20 @@ def test_a_sound_run_within_the_limits_met(build: Any) -> None:
     assert (result.answer, result.why) == (MET, "")
     assert result.tried == Tried(10, MET)
     assert result.seed == 7
+
+
+@pytest.mark.parametrize("cut_s", [0.0, 3.0])
+def test_a_probe_is_held_to_limits_with_every_request_that_was_due(
+    settling: Any, cut_s: float
+) -> None:
+    """It is held against no other run, so that no beginning has to be left out of two alike."""
+    run = settling(30, 120)
+    attempt = Attempt("01-rate-10", run, summarize(run, cut_s))
+    (objective,) = parse_objectives(["ttft_p90=20ms"], None)
+    result = judge_probe(Probe(10, 0), 7, attempt, [objective])
+
+    assert (result.findings[0].met, result.findings[0].due) == (90, 120)
+    assert result.answer is not MET
 
 
 def test_a_sound_run_beyond_the_limits_did_not_and_says_by_how_much(build: Any) -> None:

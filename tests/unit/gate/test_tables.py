@@ -114,9 +114,12 @@ def test_without_an_interval_better_and_worse_are_questions() -> None:
 
 
 def test_an_interval_that_contains_one_reads_as_unclear() -> None:
-    row = Comparison("output_tok_s", 10, 11, 1.1, 0.98, 1.23)
+    row = Comparison("output_tok_s", 10, 11, 1.1, 0.98, 1.23, p=0.12, p_table=0.25)
     table = comparison_table(compared(row, runs=3))
-    assert [cell.text for cell in table.rows[0][3:]] == ["~ 1.10x", "0.98x to 1.23x", "unclear"]
+    assert [cell.text for cell in table.rows[0][3:]] == [
+        "~ 1.10x", "0.98x to 1.23x", "0.250", "unclear"
+    ]  # fmt: skip
+    assert table.rows[0][5].note == "for this row by itself 0.120"
 
 
 def test_without_repeats_there_is_no_interval_column_but_a_note_that_says_why() -> None:

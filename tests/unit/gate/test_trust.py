@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from harness.analyzer.summary import Check, CheckVerdict, Summary, Validity
+from harness.core.cautions import Code, caution
 from harness.core.engine import EngineFacts
 from harness.core.manifest import RunStatus
 from harness.gate.cells import Tone
-from harness.gate.comparison import ComparisonTable
+from harness.gate.comparison import Comparison, ComparisonTable
+from harness.gate.lengths import UNLIKE_WORK
 from harness.gate.trust import trust
 
 
@@ -62,6 +64,19 @@ def test_each_doubt_is_told(build: Any, changes: dict[str, Any], words: str) -> 
     found = trust([run(build), run(build, **changes)], [])
     assert found.answer == "with care"
     assert any(words in why for why in found.why)
+
+
+def test_a_faster_side_that_did_other_work_is_named_at_once(build: Any) -> None:
+    words = {"faster": "b", "other": "a", "by": "1.11x requests/s", "work": "they are shorter"}
+    row = Comparison("request_s", 1.0, 1.11, None, None, None, UNLIKE_WORK)
+    doubt = caution(Code.FASTER_DID_OTHER_WORK, **words)
+    found = trust([run(build)] * 6, [compared(rows=(row,), cautions=(doubt,))])
+
+    assert found.answer == "with care"
+    assert found.why == (
+        "b is the faster side (1.11x requests/s) and did other work than a: they are shorter",
+        "answers are not equally long, so rates and end-to-end latencies have no ratio",
+    )
 
 
 def test_what_was_allowed_to_differ_is_a_doubt(build: Any) -> None:
