@@ -93,6 +93,7 @@ COLUMNS: dict[str, str] = {
     "then": "What it was when the run was made.",
     "now": "What it is today.",
     "status": "Whether a run is complete, was interrupted, failed, or is still running.",
+    "figure": "What the simulator counted or timed, in virtual time.",
     "OK": "Requests that ended well, of those planned.",
     "claim": "The short name of what others published.",
     "date": "When it was published.",

@@ -64,6 +64,12 @@ class Server:
         while (await self.metrics())[name] != value:
             await asyncio.sleep(0.001)
 
+    async def until_begun(self, gate: Any) -> None:
+        """Wait until the first request is in a step, and waits no more."""
+        while not gate.plans:
+            await asyncio.sleep(0.001)
+        await self.until("requests_waiting", 0)
+
 
 @asynccontextmanager
 async def serving(engine: InhouseEngine) -> AsyncIterator[Server]:
@@ -132,8 +138,7 @@ def test_more_than_may_wait_get_a_429_at_once_with_the_time_to_come_back(tiny: A
     async def test(server: Server) -> None:
         first = asyncio.create_task(server.ask())
         await server.until("steps_total", 0)
-        while not gate.plans:
-            await asyncio.sleep(0.001)
+        await server.until_begun(gate)
         others = [asyncio.create_task(server.ask(stream=False)) for _ in range(2)]
         await server.until("requests_waiting", 2)
 
@@ -163,8 +168,7 @@ def test_more_prompt_tokens_than_may_wait_get_a_429_too(tiny: Any) -> None:
 
     async def test(server: Server) -> None:
         first = asyncio.create_task(server.ask(prompt=[1] * 20))
-        while not gate.plans:
-            await asyncio.sleep(0.001)
+        await server.until_begun(gate)
         other = asyncio.create_task(server.ask(prompt=[1] * 8))
         await server.until("queue_tokens", 8)
 
@@ -212,8 +216,7 @@ def test_a_client_that_leaves_the_queue_is_never_begun(tiny: Any) -> None:
 
     async def test(server: Server) -> None:
         first = asyncio.create_task(server.ask())
-        while not gate.plans:
-            await asyncio.sleep(0.001)
+        await server.until_begun(gate)
         leaver = await stalled(server, max_tokens=5)
         await server.until("requests_waiting", 1)
         leaver.close()
