@@ -80,7 +80,10 @@ async def start_child(name: str, target: Callable[[Any, Door], None], plan: obje
 def _start(name: str, target: Callable[[Any, Door], None], plan: object) -> Child:
     here, there = Pipe()
     command = [sys.executable, "-m", "harness.loadgen.child", str(there.fileno()), name]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[there.fileno()])
+    # A process group of its own: Ctrl-C reaches the parent alone, which says how it ends.
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, pass_fds=[there.fileno()], process_group=0
+    )
     there.close()
     child = Child(name, process, here)
     child.say((target, plan))  # a large plan waits in the door until the process reads it

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -135,7 +134,6 @@ def _text(answer: Answer) -> str:
 
 def record(plan: RecorderPlan, door: Door) -> None:
     """The main function of the recorder's process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which says Finish
     _be_idle()
     fault, used_ns = None, 0
     try:

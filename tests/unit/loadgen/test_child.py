@@ -36,6 +36,19 @@ def test_one_that_has_ended_hears_nothing_and_is_closed_all_the_same() -> None:
     assert "-9" in _death_of(record, kill)
 
 
+def test_ctrl_c_in_a_terminal_does_not_reach_it() -> None:
+    """A terminal sends SIGINT to the whole group of processes that is in front."""
+    groups: list[int] = []
+
+    def note_group_and_kill(child: Child) -> None:
+        groups.append(os.getpgid(child.pid))
+        os.kill(child.pid, signal.SIGKILL)
+
+    _death_of(record, note_group_and_kill)
+
+    assert groups != [os.getpgrp()]
+
+
 def test_a_plan_larger_than_a_pipe_arrives_whole() -> None:
     assert _death_of(operator.eq, plan=b"x" * (1 << 22)).endswith("(exit code 0)")
 
