@@ -79,7 +79,8 @@ async def start_child(name: str, target: Callable[[Any, Door], None], plan: obje
 
 def _start(name: str, target: Callable[[Any, Door], None], plan: object) -> Child:
     here, there = Pipe()
-    command = [sys.executable, "-m", "harness.loadgen.child", str(there.fileno()), name]
+    # -P: a folder called harness where the command was typed is not ours.
+    command = [sys.executable, "-P", "-m", "harness.loadgen.child", str(there.fileno()), name]
     # A process group of its own: Ctrl-C reaches the parent alone, which says how it ends.
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, pass_fds=[there.fileno()], process_group=0

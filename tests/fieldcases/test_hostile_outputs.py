@@ -19,6 +19,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 from experiments import EXPERIMENTS, all_called
+from hostile_names import HOSTILE
 from rich.console import Console
 
 from harness import console
@@ -35,22 +36,6 @@ from reports.row_files import to_csv
 from reports.rows import metric_rows
 from reports.tables import as_latex, to_latex
 
-HOSTILE = (
-    "<title>",
-    "/api/<id>",
-    "</script><script>x</script>",
-    '"><img src=x onerror="alert(1)">',
-    "{{x}}",
-    "{% raw %}",
-    "&amp;",
-    "1<2",
-    "$\\frac{1}{2}$",
-    "]]>",
-    "<!-- x",
-    "\\input{/etc/passwd}",
-    "100 % _a_ #1 ~x ^2",
-    "[bold red]not bold[/bold red]",
-)
 UNESCAPED = {
     r"\textbackslash{}": "\\",
     r"\textless{}": "<",

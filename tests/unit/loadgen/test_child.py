@@ -7,6 +7,7 @@ import operator
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,6 +48,16 @@ def test_ctrl_c_in_a_terminal_does_not_reach_it() -> None:
     _death_of(record, note_group_and_kill)
 
     assert groups != [os.getpgrp()]
+
+
+def test_a_folder_called_like_our_package_is_not_taken_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "harness").mkdir()
+    (tmp_path / "harness" / "__init__.py").write_text("raise SystemExit(9)\n")
+    monkeypatch.chdir(tmp_path)
+
+    assert _death_of(operator.eq).endswith("(exit code 0)")
 
 
 def test_a_plan_larger_than_a_pipe_arrives_whole() -> None:
